@@ -1,0 +1,78 @@
+"""Every error this package raises on purpose.
+
+RatiorecError
+├── DataError (ValueError)              the pairs, or the file they came from
+│   └── DataNotFoundError (FileNotFoundError)
+├── ConfigError (ValueError)            a setting, an option, a preset
+├── UnknownIdError (KeyError)           a user or item the model has never seen
+├── ModelError (ValueError)             a model folder that is cut short, altered or foreign
+├── CheckpointError (ValueError)        a checkpoint that belongs to another run
+├── DeviceError (RuntimeError)          a device that is not there
+├── DivergenceError (ArithmeticError)   training went non-finite
+├── StorageError (OSError)              a file could not be written
+├── DownloadError (OSError)             a file could not be fetched, or is not the one expected
+└── MissingExtraError (ImportError)     an optional dependency is not installed
+
+Each is also the built-in a caller would expect, and each message has four parts:
+what went wrong, where, what was found there, what would have been right.
+"""
+
+from __future__ import annotations
+
+
+class RatiorecError(Exception):
+    """A mistake with a message in four parts."""
+
+    def __init__(self, what: str, *, where: str, found: str, wanted: str) -> None:
+        self.what = what
+        self.where = where
+        self.found = found
+        self.wanted = wanted
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        return f"{self.what} (where: {self.where}; found: {self.found}; wanted: {self.wanted})"
+
+
+class DataError(RatiorecError, ValueError):
+    """The pairs, or the file they came from, cannot be used."""
+
+
+class DataNotFoundError(DataError, FileNotFoundError):
+    """No data under that name or path."""
+
+
+class ConfigError(RatiorecError, ValueError):
+    """A setting, an option or a preset is not known or not possible."""
+
+
+class UnknownIdError(RatiorecError, KeyError):
+    """A user or an item that the model has never seen."""
+
+
+class ModelError(RatiorecError, ValueError):
+    """A model folder that is cut short, altered or not ours."""
+
+
+class CheckpointError(RatiorecError, ValueError):
+    """A checkpoint that cannot continue this run."""
+
+
+class DeviceError(RatiorecError, RuntimeError):
+    """A device that is not on this machine."""
+
+
+class DivergenceError(RatiorecError, ArithmeticError):
+    """Training produced a number that is not finite."""
+
+
+class StorageError(RatiorecError, OSError):
+    """A file could not be written; what stood there before still stands."""
+
+
+class DownloadError(RatiorecError, OSError):
+    """A file could not be fetched, or is not the one that was expected."""
+
+
+class MissingExtraError(RatiorecError, ImportError):
+    """An optional dependency is not installed."""
