@@ -1,0 +1,61 @@
+"""Top-K recommendation from implicit feedback by density-ratio estimation.
+
+The pipeline, one way: a source gives `Interactions`; `fit` splits them, deals batches,
+encodes users and items as `Embeddings` and descends a risk; the result is an `Artifact`,
+which recommends, is evaluated, and is saved.
+
+    import ratiorec as rr
+
+    data = rr.Interactions.from_frame(frame, user="user_id", item="item_id")
+    model = rr.fit(data, preset="dregn-cf", seed=0)
+    model.recommend(["alice"], k=20)
+
+Importing this module loads none of its parts: each public name is found when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "Artifact": "ratiorec.artifact",
+    "Columns": "ratiorec.data.sources",
+    "Dataset": "ratiorec.data.dataset",
+    "FitOptions": "ratiorec.fitting",
+    "Interactions": "ratiorec.data.interactions",
+    "RatioRec": "ratiorec.estimator",
+    "RatiorecError": "ratiorec.errors",
+    "Settings": "ratiorec.config",
+    "Vocabulary": "ratiorec.data.vocabulary",
+    "fit": "ratiorec.experiment",
+    "load": "ratiorec.data.benchmarks",
+    "read": "ratiorec.data.sources",
+}
+
+__all__ = [*sorted(_HOME), "__version__"]  # noqa: PLE0604
+
+if TYPE_CHECKING:
+    from ratiorec.artifact import Artifact
+    from ratiorec.config import Settings
+    from ratiorec.data.benchmarks import load
+    from ratiorec.data.dataset import Dataset
+    from ratiorec.data.interactions import Interactions
+    from ratiorec.data.sources import Columns, read
+    from ratiorec.data.vocabulary import Vocabulary
+    from ratiorec.errors import RatiorecError
+    from ratiorec.estimator import RatioRec
+    from ratiorec.experiment import fit
+    from ratiorec.fitting import FitOptions
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -9,6 +9,7 @@ RatiorecError
 ├── CheckpointError (ValueError)        a checkpoint that belongs to another run
 ├── DeviceError (RuntimeError)          a device that is not there
 ├── DivergenceError (ArithmeticError)   training went non-finite
+├── StoppedError (InterruptedError)     training was stopped and saved on request
 ├── StorageError (OSError)              a file could not be written
 ├── DownloadError (OSError)             a file could not be fetched, or is not the one expected
 └── MissingExtraError (ImportError)     an optional dependency is not installed
@@ -64,6 +65,10 @@ class DeviceError(RatiorecError, RuntimeError):
 
 class DivergenceError(RatiorecError, ArithmeticError):
     """Training produced a number that is not finite."""
+
+
+class StoppedError(RatiorecError, InterruptedError):
+    """Training was stopped on request; its checkpoint is on disk."""
 
 
 class StorageError(RatiorecError, OSError):

@@ -1,0 +1,1 @@
+"""From a log of pairs to batches."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ratiorec.data.merging import merge_pairs
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import DataError
+from ratiorec.errors import ConfigError, DataError, UnknownIdError
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -44,25 +46,68 @@ class Interactions:
         timestamps: ArrayLike | None = None,
     ) -> Interactions:
         """Merge repeated pairs (weights add up, the latest timestamp stays) and sort."""
-        rows = np.asarray(user_indices, dtype=np.int64)
-        columns = np.asarray(item_indices, dtype=np.int64)
-        _check_range(rows, len(users), "user")
-        _check_range(columns, len(items), "item")
-        key = rows * max(len(items), 1) + columns
-        order = np.argsort(key, kind="stable")
-        key = key[order]
-        starts = np.flatnonzero(np.r_[True, key[1:] != key[:-1]]) if len(key) else np.arange(0)
-        first = order[starts]
-        indptr = np.zeros(len(users) + 1, dtype=np.int64)
-        np.cumsum(np.bincount(rows[first], minlength=len(users)), out=indptr[1:])
-        return cls(
-            users,
-            items,
-            indptr,
-            columns[first].astype(np.int32),
-            None if weights is None else _merge(np.add, weights, order, starts, np.float32),
-            None if timestamps is None else _merge(np.maximum, timestamps, order, starts, None),
+        merged = merge_pairs(
+            np.asarray(user_indices, np.int64),
+            np.asarray(item_indices, np.int64),
+            shape=(len(users), len(items)),
+            weights=weights,
+            timestamps=timestamps,
         )
+        return cls(users, items, *merged)
+
+    @classmethod
+    def from_pairs(
+        cls,
+        user_ids: Iterable[Any],
+        item_ids: Iterable[Any],
+        *,
+        weights: Iterable[Any] | None = None,
+        timestamps: Iterable[Any] | None = None,
+    ) -> Interactions:
+        """Pairs given as two columns of ids, with or without weights and times.
+
+        >>> Interactions.from_pairs(["ann", "bob", "ann"], [10, 10, 30]).n_pairs
+        3
+        """
+        from ratiorec.data.sources.frames import interactions_from_pairs
+
+        return interactions_from_pairs(user_ids, item_ids, weights=weights, timestamps=timestamps)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        user: str | int | None = None,
+        item: str | int | None = None,
+        weight: str | int | None = None,
+        timestamp: str | int | None = None,
+    ) -> Interactions:
+        """Pairs from a pandas or polars frame, an Arrow table or a record batch.
+
+        A column is given by name or by position; without either the usual names are looked for
+        (`sources.Columns`), and an empty name leaves weight or timestamp out.
+        """
+        from ratiorec.data.sources import Columns
+        from ratiorec.data.sources.frames import interactions_from_frame
+
+        return interactions_from_frame(frame, Columns(user, item, weight, timestamp))
+
+    @classmethod
+    def from_csr(
+        cls,
+        matrix: Any,
+        *,
+        user_ids: Iterable[Any] | None = None,
+        item_ids: Iterable[Any] | None = None,
+    ) -> Interactions:
+        """Pairs from a scipy sparse matrix of any format, users by items.
+
+        Values become weights, unless all of them are one. Zeros that are stored are no pairs.
+        """
+        from ratiorec.data.sources.frames import interactions_from_sparse
+
+        return interactions_from_sparse(matrix, user_ids=user_ids, item_ids=item_ids)
 
     @property
     def n_users(self) -> int:
@@ -112,6 +157,63 @@ class Interactions:
             timestamps=None if self.timestamps is None else self.timestamps[mask],
         )
 
+    def known_to(self, users: Vocabulary, items: Vocabulary) -> NDArray[np.bool_]:
+        """Which pairs have both their user and their item in other vocabularies."""
+        known_users = users.indices(self.users.ids, on_unknown="skip") >= 0
+        known_items = items.indices(self.items.ids, on_unknown="skip") >= 0
+        return known_users[self.pair_users] & known_items[self.indices]
+
+    def aligned_to(
+        self,
+        users: Vocabulary,
+        items: Vocabulary,
+        *,
+        on_unknown: Literal["raise", "skip"] = "raise",
+    ) -> Interactions:
+        """The same pairs over other vocabularies, say those of a model.
+
+        With `on_unknown="skip"` the pairs of an unknown user or item are left out;
+        `(~data.known_to(users, items)).sum()` is their number.
+
+        Raises:
+            UnknownIdError: A pair has an id that the other vocabulary lacks.
+        """
+        if on_unknown not in ("raise", "skip"):
+            raise ConfigError(
+                "unknown policy for unknown ids",
+                where="on_unknown",
+                found=repr(on_unknown),
+                wanted='"raise" or "skip"',
+            )
+        known = self.known_to(users, items)
+        if on_unknown == "raise" and not known.all():
+            raise self._unknown_pairs(~known, users, items)
+        new_users = users.indices(self.users.ids, on_unknown="skip")
+        new_items = items.indices(self.items.ids, on_unknown="skip")
+        return Interactions.from_indices(
+            users,
+            items,
+            new_users[self.pair_users[known]],
+            new_items[self.indices[known]],
+            weights=None if self.weights is None else self.weights[known],
+            timestamps=None if self.timestamps is None else self.timestamps[known],
+        )
+
+    def _unknown_pairs(
+        self, unknown: NDArray[np.bool_], users: Vocabulary, items: Vocabulary
+    ) -> UnknownIdError:
+        first = int(np.argmax(unknown))
+        user = self.users.ids[[self.pair_users[first]]].tolist()[0]
+        item = self.items.ids[[self.indices[first]]].tolist()[0]
+        is_user = users.indices([user], on_unknown="skip")[0] < 0
+        return UnknownIdError(
+            f"{int(unknown.sum()):,} of {self.n_pairs:,} pairs have an unknown user or item",
+            where=f"the pair of user {user} and item {item}",
+            found=f"user {user!r}" if is_user else f"item {item!r}",
+            wanted=f"one of the {len(users):,} known users and {len(items):,} known items, "
+            'or on_unknown="skip"',
+        )
+
     def csr(self) -> scipy.sparse.csr_array:
         """The pairs as a scipy matrix, users by items, with weights or ones."""
         import scipy.sparse
@@ -130,20 +232,18 @@ class Interactions:
         return digest.hexdigest()
 
 
-def _merge(
-    ufunc: np.ufunc, values: Any, order: NDArray[np.int64], starts: NDArray[np.int64], dtype: Any
-) -> NDArray[Any]:
-    values = np.asarray(values)[order]
-    merged = ufunc.reduceat(values, starts) if len(starts) else values
-    return merged if dtype is None else merged.astype(dtype)
-
-
-def _check_range(indices: NDArray[np.int64], n: int, kind: str) -> None:
-    if len(indices) and (indices.min() < 0 or indices.max() >= n):
-        worst = int(indices.min() if indices.min() < 0 else indices.max())
-        raise DataError(
-            f"{kind} index out of range",
-            where=f"{kind} indices",
-            found=str(worst),
-            wanted=f"0 to {n - 1}",
-        )
+def require_trainable(data: Interactions) -> Interactions:
+    """The same data, once there is something to learn from: two users, two items, a pair."""
+    for n, least, kind in (
+        (data.n_users, 2, "user"),
+        (data.n_items, 2, "item"),
+        (data.n_pairs, 1, "pair"),
+    ):
+        if n < least:
+            raise DataError(
+                f"too few {kind}s to learn from",
+                where="training data",
+                found=f"{n} {kind}{'' if n == 1 else 's'}",
+                wanted=f"at least {least} {kind}{'' if least == 1 else 's'}",
+            )
+    return data

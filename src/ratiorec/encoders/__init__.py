@@ -1,0 +1,1 @@
+"""From pairs to embeddings: encoders that combine with any risk."""

@@ -1,0 +1,1 @@
+"""Risks and the parts they are made of; they know tensors only."""

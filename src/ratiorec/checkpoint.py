@@ -1,0 +1,98 @@
+"""A training run on disk: one file, written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from ratiorec.errors import CheckpointError
+from ratiorec.files import atomic_write
+
+FILE = "checkpoint.safetensors"
+LOG = "training.jsonl"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a fit stands, as far as JSON can say it.
+
+    `identity` is what must be the same for the run to go on: data, settings, seed, options.
+    `best` holds the step and the metrics of the best validation so far.
+    """
+
+    identity: dict[str, Any]
+    phase: str
+    position: dict[str, Any]
+    history: list[dict[str, Any]]
+    best: dict[str, Any] | None
+    epoch_risk: float
+    stale: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Checkpoints:
+    """The folder of one run's checkpoint and log."""
+
+    folder: Path
+
+    def write(self, progress: Progress, tensors: dict[str, Tensor]) -> None:
+        """Replace the checkpoint; a crash leaves the old one."""
+        from safetensors.torch import save
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        header = json.dumps({"format": FORMAT, **asdict(progress)}, allow_nan=False)
+        with atomic_write(self.folder / FILE) as file:
+            file.write(save(tensors, metadata={"ratiorec": header}))
+
+    def read(self, identity: dict[str, Any]) -> tuple[Progress, dict[str, Tensor]] | None:
+        """The last checkpoint, or None where there is none; one of another run is refused."""
+        from safetensors import SafetensorError, safe_open
+
+        path = self.folder / FILE
+        if not path.exists():
+            return None
+        try:
+            with safe_open(path, framework="pt") as file:
+                header = json.loads((file.metadata() or {})["ratiorec"])
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except (SafetensorError, KeyError, ValueError, OSError) as error:
+            raise CheckpointError(
+                "the checkpoint cannot be read",
+                where=str(path),
+                found=f"{type(error).__name__}: {error}",
+                wanted="a checkpoint of this program; without --resume training starts anew",
+            ) from None
+        if header.pop("format", None) != FORMAT:
+            raise CheckpointError(
+                "the checkpoint has another format",
+                where=str(path),
+                found="another version's",
+                wanted=f"format {FORMAT}; without --resume training starts anew",
+            )
+        progress = Progress(**header)
+        _require_same_run(progress.identity, identity, path)
+        return progress, tensors
+
+    def remove(self) -> None:
+        """Drop the folder once its model is safe."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _require_same_run(theirs: dict[str, Any], ours: dict[str, Any], path: Path) -> None:
+    ours = json.loads(json.dumps(ours))
+    different = [name for name in ours if theirs.get(name) != ours[name]]
+    if different:
+        name = different[0]
+        raise CheckpointError(
+            f"the checkpoint belongs to another run: {', '.join(different)} differ",
+            where=str(path),
+            found=f"{name} = {theirs.get(name)}",
+            wanted=f"{name} = {ours[name]}; without --resume training starts anew",
+        )

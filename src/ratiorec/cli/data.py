@@ -1,0 +1,124 @@
+"""ratiorec data: look at, fetch and split pairs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratiorec.cli import options as o
+from ratiorec.errors import ConfigError
+
+app = typer.Typer(help="Look at, fetch and split pairs.", no_args_is_help=True)
+
+
+@app.command("list", epilog="Example:\n\n  ratiorec data list")
+def list_benchmarks(data_dir: o.DataDir = None, json: o.Json = False) -> None:
+    """The benchmarks by name, and where each one lies."""
+    from ratiorec.data.benchmarks import available
+
+    rows = available(data_dir)
+    if json:
+        o.print_json({"benchmarks": [row.to_json() for row in rows]})
+        return
+    for row in rows:
+        size = f"{row.n_users:>7,} users {row.n_items:>7,} items {row.n_train_pairs:>9,} pairs"
+        typer.echo(f"{row.name:<15} {size}  {row.where or 'not here: ' + row.how_to_get}")
+
+
+@app.command(epilog="Examples:\n\n  ratiorec data describe clicks.csv\n\n  "
+             "ratiorec data describe gowalla --json")
+def describe(
+    data: o.Data,
+    data_dir: o.DataDir = None,
+    user: o.User = None,
+    item: o.Item = None,
+    weight: o.Weight = None,
+    timestamp: o.Timestamp = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    json: o.Json = False,
+) -> None:
+    """Users, items, pairs, density and degrees, with warnings."""
+    from ratiorec.data.describe import describe as describe_pairs
+
+    dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    description = describe_pairs(dataset.train)
+    if json:
+        test = None if dataset.test is None else dataset.test.n_pairs
+        o.print_json({"name": dataset.name, **description.to_json(), "n_test_pairs": test})
+        return
+    typer.echo(dataset.name)
+    for name, value in description.to_json().items():
+        if name != "warnings":
+            typer.echo(f"{name:>24}  {_readable(value)}")
+    if dataset.test is not None:
+        typer.echo(f"{'n_test_pairs':>24}  {dataset.test.n_pairs:,}")
+    for warning in description.warnings:
+        o.say(f"warning: {warning}")
+
+
+def _readable(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_readable(number)}" for name, number in value.items())
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+@app.command(epilog="Examples:\n\n  ratiorec data fetch gowalla\n\n  ratiorec data fetch ml-100k")
+def fetch(
+    name: Annotated[str, typer.Argument(help="A benchmark's name.")], data_dir: o.DataDir = None
+) -> None:
+    """Download a benchmark, verify it, and put it where DATA finds it."""
+    from rich.console import Console
+    from rich.progress import DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    from ratiorec.data.benchmarks import fetch as fetch_benchmark
+
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns()[:2], DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(file: str, done: int, total: int) -> None:
+            if file not in tasks:
+                tasks[file] = bar.add_task(file, total=total)
+            bar.update(tasks[file], completed=done)
+
+        folder = fetch_benchmark(name, data_dir=data_dir, progress=show)
+    typer.echo(str(folder))
+
+
+@app.command(epilog="Examples:\n\n  ratiorec data split clicks.csv -o split\n\n  "
+             "ratiorec data split plays.parquet -o split --by last --n 2")
+def split(
+    data: o.Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
+    by: Annotated[str, typer.Option(help="ratio, last or time.")] = "ratio",
+    fraction: Annotated[float, typer.Option(help="Share held out, for ratio and time.")] = 0.1,
+    n: Annotated[int, typer.Option(help="Pairs held out per user, for last.")] = 1,
+    seed: Annotated[int, typer.Option(help="Same seed, same split.")] = 0,
+    data_dir: o.DataDir = None,
+    user: o.User = None,
+    item: o.Item = None,
+    timestamp: o.Timestamp = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+) -> None:
+    """Hold pairs out and write both parts as a LightGCN folder."""
+    import numpy as np
+
+    from ratiorec.data.dataset import Dataset
+    from ratiorec.data.sources import write_lightgcn
+    from ratiorec.data.split import LeaveLast, RatioSplit, TimeSplit
+
+    splitters = {"ratio": RatioSplit(fraction), "last": LeaveLast(n), "time": TimeSplit(fraction)}
+    if by not in splitters:
+        raise ConfigError("unknown split", where="--by", found=by, wanted=", ".join(splitters))
+    dataset = o.load_data(data, data_dir, user, item, None, timestamp, delimiter, header)
+    parts = splitters[by](dataset.train, rng=np.random.default_rng(seed))
+    write_lightgcn(Dataset(dataset.name, parts.train, parts.held_out), output)
+    typer.echo(
+        f"{parts.train.n_pairs:,} pairs for training and {parts.held_out.n_pairs:,} held out "
+        f"in {output}; {parts.n_users_kept_whole:,} users had too few pairs and stay whole"
+    )

@@ -1,0 +1,87 @@
+"""ratiorec doctor."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+from typing import Any
+
+import typer
+
+from ratiorec.cli import options as o
+
+EXAMPLES = """Example:
+
+  ratiorec doctor --json
+"""
+EXTRAS = {
+    "serve": ("fastapi", "uvicorn", "prometheus_client"),
+    "tune": ("optuna",),
+    "ann": ("faiss",),
+    "plots": ("matplotlib",),
+    "sql": ("duckdb",),
+    "mlflow": ("mlflow",),
+    "rivals": ("implicit",),
+}
+CORE = (
+    "torch",
+    "numpy",
+    "scipy",
+    "pyarrow",
+    "narwhals",
+    "safetensors",
+    "typer",
+    "rich",
+    "jaxtyping",
+)
+
+
+def doctor(json: o.Json = False) -> None:
+    """Versions, devices, kernels in use, what is missing and the command that adds it."""
+    findings = examine()
+    if json:
+        o.print_json(findings)
+        return
+    for heading, content in findings.items():
+        typer.echo(f"{heading}")
+        for name, value in content.items():
+            typer.echo(f"  {name:<18} {value}")
+
+
+def examine() -> dict[str, dict[str, Any]]:
+    """All that a report of a problem should hold."""
+    from ratiorec.machine import describe_machine, versions
+
+    return {
+        "versions": versions() | {name: importlib.metadata.version(name) for name in CORE},
+        "machine": describe_machine("cpu") | _devices(),
+        "kernels": _kernels(),
+        "extras": {name: _extra(name, modules) for name, modules in EXTRAS.items()},
+    }
+
+
+def _devices() -> dict[str, Any]:
+    import torch
+
+    cards = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    return {
+        "device": "cuda" if cards else "cpu",
+        "cuda": ", ".join(cards) or "not available",
+        "threads": torch.get_num_threads(),
+    }
+
+
+def _kernels() -> dict[str, str]:
+    import torch
+
+    has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
+    return {
+        "sparse product": "torch (MKL)" if has_mkl else "scipy, one core: torch has no MKL here",
+        "unlabelled term": "tiles, value and gradient together",
+        "top-k": "numpy, exact",
+    }
+
+
+def _extra(name: str, modules: tuple[str, ...]) -> str:
+    missing = [module for module in modules if importlib.util.find_spec(module) is None]
+    return f"missing: pip install 'ratiorec[{name}]'" if missing else "installed"

@@ -1,0 +1,145 @@
+"""ratiorec fit."""
+
+from __future__ import annotations
+
+import math
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ratiorec.cli import options as o
+
+if TYPE_CHECKING:
+    from ratiorec.artifact import Artifact
+
+EXAMPLES = """Examples:
+
+  ratiorec fit clicks.csv -o model
+
+  ratiorec fit gowalla -o model --seed 1 --set training.penalty=0.06 --json
+
+  ratiorec fit plays.parquet -o model --max-seconds 600 --resume
+"""
+
+
+def fit(
+    data: o.Data,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Model folder to write.")],
+    preset: Annotated[str, typer.Option(help="Named settings.")] = "dregn-cf",
+    config: Annotated[Path | None, typer.Option(help="TOML file laid over the preset.")] = None,
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", help="One setting, e.g. risk.upper_bound=70.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Same seed, same bits on a CPU.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    validation: Annotated[
+        float, typer.Option(help="Share of each user's pairs that chooses when to stop.")
+    ] = 0.1,
+    no_refit: Annotated[
+        bool, typer.Option("--no-refit", help="Keep the model that was validated.")
+    ] = False,
+    max_seconds: Annotated[float, typer.Option(help="Time budget for training.")] = math.inf,
+    checkpoint_dir: Annotated[
+        Path | None, typer.Option(help="Default: the model folder's name with .checkpoint.")
+    ] = None,
+    checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 30.0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    record: Annotated[
+        Path | None, typer.Option(help="Also write a result file, as under results/.")
+    ] = None,
+    data_dir: o.DataDir = None,
+    user: o.User = None,
+    item: o.Item = None,
+    weight: o.Weight = None,
+    timestamp: o.Timestamp = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    json: o.Json = False,
+) -> None:
+    """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
+    from ratiorec.artifact import require_model_place
+    from ratiorec.checkpoint import Checkpoints
+    from ratiorec.config import resolve
+    from ratiorec.experiment import find_device
+    from ratiorec.fitting import FitOptions
+    from ratiorec.presets import preset as preset_settings
+
+    settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
+    find_device(device)
+    require_model_place(output)
+    folder = checkpoint_dir or output.with_name(output.name + ".checkpoint")
+    fit_options = FitOptions(
+        validation=validation,
+        refit=not no_refit,
+        max_seconds=max_seconds,
+        checkpoints=Checkpoints(folder),
+        checkpoint_seconds=checkpoint_seconds,
+        resume=resume,
+    )
+    dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    model = _train(dataset, preset, settings, seed, device, fit_options)
+    model.save(output)
+    if record is not None:
+        _write_record(model, record, validation)
+    Checkpoints(folder).remove()
+    summary = _summary(model, output)
+    if json:
+        o.print_json(summary)
+    else:
+        _print_summary(summary)
+
+
+def _train(
+    dataset: Any, preset: str, settings: Any, seed: int, device: str, fit_options: Any
+) -> Artifact:
+    from ratiorec.cli.progress import FitProgress, stop_on_interrupt
+    from ratiorec.experiment import fit as run_fit
+
+    with stop_on_interrupt() as stop_requested, FitProgress() as progress:
+        return run_fit(
+            dataset,
+            preset=preset,
+            settings=settings,
+            seed=seed,
+            device=device,
+            options=fit_options,
+            observe=progress,
+            stop_requested=stop_requested,
+        )
+
+
+def _write_record(model: Artifact, path: Path, validation: float) -> None:
+    from ratiorec.experiment import result_record
+    from ratiorec.files import write_json
+
+    protocol = "validated" if validation else "fixed epochs"
+    command = shlex.join(["ratiorec", *sys.argv[1:]])
+    write_json(path, result_record(model, target="fit", protocol=protocol, command=command))
+
+
+def _summary(model: Artifact, output: Path) -> dict[str, Any]:
+    names = ("preset", "seed", "device", "steps", "epochs", "seconds", "peak_memory_mb")
+    summary = {name: model.card[name] for name in names}
+    if "peak_device_memory_mb" in model.card:
+        summary["peak_device_memory_mb"] = model.card["peak_device_memory_mb"]
+    return summary | {
+        "validation": model.card["validation"],
+        "test": model.card["test"],
+        "model": str(output),
+    }
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    seconds = summary["seconds"]
+    typer.echo(
+        f"trained {summary['epochs']:g} epochs ({summary['steps']} steps) of {summary['preset']} "
+        f"on {summary['device']} in {seconds['train']:.1f} s "
+        f"({seconds['total']:.1f} s in all, {summary['peak_memory_mb']:.0f} MB at most)"
+    )
+    for part in ("validation", "test"):
+        if summary[part]:
+            typer.echo(f"{part}: {o.format_metrics(summary[part])}")
+    typer.echo(f"model: {summary['model']}")

@@ -1,0 +1,70 @@
+"""Options that several commands share, and how results are printed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from ratiorec.data.dataset import Dataset
+
+Data = Annotated[
+    str, typer.Argument(metavar="DATA", help="A file, a LightGCN folder, or a benchmark's name.")
+]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
+DataDir = Annotated[
+    Path | None,
+    typer.Option(help="Where benchmarks lie; then $RATIOREC_DATA, then the user cache."),
+]
+User = Annotated[str | None, typer.Option("--user-column", help="Column of user ids.")]
+Item = Annotated[str | None, typer.Option("--item-column", help="Column of item ids.")]
+Weight = Annotated[str | None, typer.Option("--weight-column", help="Column of weights.")]
+Timestamp = Annotated[str | None, typer.Option("--timestamp-column", help="Column of times.")]
+Delimiter = Annotated[str | None, typer.Option(help="Field separator; found by itself if left.")]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="First line holds names; found by itself if left."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
+K = Annotated[int, typer.Option("-k", "--k", help="Length of the lists.")]
+
+
+def load_data(
+    data: str,
+    data_dir: Path | None,
+    user: str | None = None,
+    item: str | None = None,
+    weight: str | None = None,
+    timestamp: str | None = None,
+    delimiter: str | None = None,
+    header: bool | None = None,
+) -> Dataset:
+    """The data set that the options describe."""
+    from ratiorec.data.benchmarks import load
+    from ratiorec.data.sources import Columns
+
+    return load(
+        data,
+        data_dir=data_dir,
+        columns=Columns(user, item, weight, timestamp),
+        delimiter=delimiter,
+        header=header,
+    )
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on standard output."""
+    typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def say(text: str) -> None:
+    """A line for people; never on standard output, which belongs to results."""
+    typer.echo(text, err=True)
+
+
+def format_metrics(metrics: dict[str, float]) -> str:
+    """`recall@20 0.1813, ndcg@20 0.1545`."""
+    return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())

@@ -1,0 +1,194 @@
+"""Settings of an experiment, read strictly from tables and written back to them.
+
+A table is what TOML and JSON hold. Names stand for parts: the mappings below are the only
+place where a name becomes a part and a part becomes a name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeVar, get_type_hints
+
+from ratiorec.data.batches import UserBatches
+from ratiorec.encoders.factorisation import Factorisation
+from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.errors import ConfigError
+from ratiorec.risk.bregman import GENERATORS
+from ratiorec.risk.correction import SAMPLING
+from ratiorec.risk.density_ratio import DensityRatio
+from ratiorec.risk.plain import WeightedDRE, WeightedPU
+from ratiorec.risk.weights import HardSample, Popularity, Uniform
+from ratiorec.scores import LINKS
+from ratiorec.training import Training
+
+Table = dict[str, Any]
+Part = TypeVar("Part")
+
+# fields that hold one of several constants, chosen by name
+CONSTANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
+    {"generator": GENERATORS, "link": LINKS, "sampling": SAMPLING}
+)
+# fields that hold one of several kinds of part, each with settings of its own
+KINDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
+    {
+        "encoder": {"lightgcn": LightGCN, "factorisation": Factorisation},
+        "risk": {
+            "density-ratio": DensityRatio,
+            "weighted-dre": WeightedDRE,
+            "weighted-pu": WeightedPU,
+        },
+        "weights": {"hard-sample": HardSample, "uniform": Uniform, "popularity": Popularity},
+    }
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that decides what is trained, apart from the data and the seed."""
+
+    encoder: LightGCN | Factorisation = field(default_factory=LightGCN)
+    risk: DensityRatio | WeightedDRE | WeightedPU = field(default_factory=DensityRatio)
+    batches: UserBatches = field(default_factory=UserBatches)
+    training: Training = field(default_factory=Training)
+
+
+def to_table(part: Any) -> Table:
+    """A part as plain names and numbers."""
+    return {f.name: _to_value(f.name, getattr(part, f.name)) for f in dataclasses.fields(part)}
+
+
+def _to_value(name: str, value: Any) -> Any:
+    if name in CONSTANTS:
+        return next(label for label, constant in CONSTANTS[name].items() if constant is value)
+    if name in KINDS:
+        for label, kind in KINDS[name].items():
+            if type(value) is kind:
+                return {"kind": label, **to_table(value)}
+        return {"kind": type(value).__name__.lower()}  # a part that only code can make
+    if dataclasses.is_dataclass(value):
+        return to_table(value)
+    return "inf" if value == math.inf else value  # JSON has no infinity
+
+
+def from_table(cls: type[Part], table: Mapping[str, Any], *, where: str) -> Part:
+    """A part from its table; a name it does not know is an error, never ignored."""
+    options = get_type_hints(cls)
+    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    if unknown := sorted(table.keys() - set(names)):
+        raise ConfigError(
+            "unknown setting",
+            where=where or "the settings",
+            found=", ".join(unknown),
+            wanted="one of " + (", ".join(names) or "none: it has no settings"),
+        )
+    given = {
+        name: _from_value(name, value, options[name], where=f"{where}.{name}".lstrip("."))
+        for name, value in table.items()
+    }
+    return cls(**given)
+
+
+def _from_value(name: str, value: Any, hint: Any, *, where: str) -> Any:
+    if name in CONSTANTS:
+        return _named(CONSTANTS[name], value, where=where)
+    if name in KINDS:
+        table = {"kind": value} if isinstance(value, str) else dict(_table(value, where=where))
+        kind = _named(KINDS[name], table.pop("kind", None), where=f"{where}.kind")
+        return from_table(kind, table, where=where)
+    if dataclasses.is_dataclass(hint):
+        return from_table(hint, _table(value, where=where), where=where)  # type: ignore[arg-type]
+    return _scalar(value, hint, where=where)
+
+
+def _named(choices: Mapping[str, Any], value: Any, *, where: str) -> Any:
+    if not isinstance(value, str) or value not in choices:
+        raise ConfigError(
+            "unknown choice", where=where, found=repr(value), wanted="one of " + ", ".join(choices)
+        )
+    return choices[value]
+
+
+def _table(value: Any, *, where: str) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise ConfigError(
+            "a setting is not a table", where=where, found=repr(value), wanted="a table"
+        )
+    return value
+
+
+def _scalar(value: Any, hint: type, *, where: str) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if hint is float and (is_number or value == "inf"):
+        return float(value)
+    if type(value) is not hint:
+        raise ConfigError(
+            "a setting has the wrong type", where=where, found=repr(value), wanted=hint.__name__
+        )
+    return value
+
+
+def read_toml(path: Path) -> Table:
+    """The table of a TOML file."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(
+            "no such settings file", where=str(path), found="nothing", wanted="a TOML file"
+        ) from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            "the settings file cannot be read", where=str(path), found=str(error), wanted="TOML"
+        ) from None
+
+
+def parse_assignment(text: str) -> tuple[list[str], Any]:
+    """`risk.upper_bound=70` as its path and its value; what is not TOML is a string."""
+    path, sign, value = text.partition("=")
+    if not sign or not path.strip():
+        raise ConfigError(
+            "a setting cannot be read",
+            where="--set",
+            found=repr(text),
+            wanted="NAME=VALUE, for example risk.upper_bound=70",
+        )
+    try:
+        parsed = tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        parsed = value.strip()
+    return path.strip().split("."), parsed
+
+
+def merge(table: Table, changes: Mapping[str, Any]) -> Table:
+    """`table` with `changes` laid over it; a part of another kind replaces the old one whole."""
+    merged = dict(table)
+    for name, value in changes.items():
+        old = merged.get(name)
+        if isinstance(value, str) and name in KINDS:
+            value = {"kind": value}
+        if isinstance(value, Mapping) and isinstance(old, Mapping):
+            same_kind = value.get("kind", old.get("kind")) == old.get("kind")
+            merged[name] = merge(dict(old), value) if same_kind else dict(value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def resolve(
+    start: Settings, *, file: Path | None = None, assignments: Sequence[str] = ()
+) -> Settings:
+    """The settings of a preset, changed by a file and then by single assignments."""
+    table = to_table(start)
+    if file is not None:
+        table = merge(table, read_toml(file))
+    for text in assignments:
+        path, value = parse_assignment(text)
+        for name in reversed(path):
+            value = {name: value}
+        table = merge(table, value)
+    return from_table(Settings, table, where="")

@@ -1,0 +1,113 @@
+"""Batches of users with all their positives, and the candidates these make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.sampling import inclusion_probability
+from ratiorec.errors import ConfigError
+from ratiorec.shapes import ItemIndex, PerItem, PerUser, PositiveIndex, UserIndex
+
+
+@dataclass(frozen=True)
+class Batch:
+    """U_B, I_B and the positives between them (theory: P2).
+
+    Positive p is the pair of user `users[rows[p]]` and item `candidates[columns[p]]`;
+    `rows` is sorted.
+    """
+
+    users: UserIndex
+    candidates: ItemIndex
+    rows: PositiveIndex
+    columns: PositiveIndex
+    prior: PerUser  # π_u = |I_u⁺| / |I|
+    popularity: PerItem  # |U_i⁺| of each candidate
+    inclusion: PerItem  # s(i) of each candidate
+
+    def to(self, device: torch.device) -> Batch:
+        """The same batch on another device."""
+        return Batch(*(getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)))
+
+
+@dataclass(frozen=True)
+class UserBatches:
+    """Users uniformly without replacement; an epoch shows every user once.
+
+    The users are dealt evenly over the fewest batches that hold at most `n_users` each.
+    """
+
+    n_users: int = 2500
+
+    def __post_init__(self) -> None:
+        if self.n_users < 1:
+            raise ConfigError(
+                "a batch needs at least one user",
+                where="batches.n_users",
+                found=str(self.n_users),
+                wanted="1 or more",
+            )
+
+    def __call__(self, data: Interactions) -> Epochs:
+        return Epochs(data, self.n_users)
+
+
+@dataclass(frozen=True, eq=False)
+class Epochs:
+    """The batches of one set of pairs; calling it deals one epoch."""
+
+    data: Interactions
+    batch_size: int
+
+    @cached_property
+    def eligible(self) -> NDArray[np.int64]:
+        """The users with at least one positive."""
+        return np.flatnonzero(self.data.user_degrees)
+
+    @property
+    def n_steps(self) -> int:
+        """Batches in an epoch."""
+        return -(-len(self.eligible) // self.batch_size)
+
+    @cached_property
+    def _inclusion(self) -> dict[int, NDArray[np.float64]]:
+        """s(i) for the two batch sizes that an even deal can have."""
+        largest = -(-len(self.eligible) // self.n_steps)
+        return {
+            size: inclusion_probability(
+                self.data.item_degrees, n_users=len(self.eligible), n_drawn=size
+            )
+            for size in (largest - 1, largest)
+        }
+
+    def __call__(self, rng: np.random.Generator) -> Iterator[Batch]:
+        for users in np.array_split(rng.permutation(self.eligible), self.n_steps):
+            yield self.batch(users)
+
+    def batch(self, users: NDArray[np.int64]) -> Batch:
+        """All positives of these users."""
+        data = self.data
+        degrees = data.user_degrees[users]
+        rows = np.repeat(np.arange(len(users)), degrees)
+        offsets = np.arange(len(rows)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
+        items = data.indices[data.indptr[users][rows] + offsets]
+        place = np.zeros(data.n_items, dtype=np.int64)
+        place[items] = 1
+        candidates = np.flatnonzero(place)
+        place[candidates] = np.arange(len(candidates))
+        return Batch(
+            users=torch.from_numpy(users),
+            candidates=torch.from_numpy(candidates),
+            rows=torch.from_numpy(rows),
+            columns=torch.from_numpy(place[items]),
+            prior=torch.from_numpy(degrees / data.n_items).float(),
+            popularity=torch.from_numpy(data.item_degrees[candidates]).float(),
+            inclusion=torch.from_numpy(self._inclusion[len(users)][candidates]).float(),
+        )

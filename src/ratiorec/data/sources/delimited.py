@@ -1,0 +1,201 @@
+"""Pairs from text: CSV, TSV and their kin, plain or gzipped."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.sources.columns import Columns, Positions
+from ratiorec.data.sources.dialect import Dialect, inspect
+from ratiorec.data.sources.table import PairTable
+from ratiorec.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SAMPLE_BYTES = 1 << 16
+_READ_FAULTS = (OSError, EOFError, zlib.error)
+_ONE_BYTE_DELIMITER = "\x1f"  # what a longer delimiter is replaced by: Arrow knows one byte only
+
+
+def read_delimited(
+    path: Path, *, columns: Columns, delimiter: str | None, header: bool | None
+) -> Interactions:
+    """Read the pairs of a text file, as `sources.read` describes."""
+    import pyarrow as pa
+
+    dialect = inspect(_sample(path), columns=columns, delimiter=delimiter, header=header, path=path)
+    positions = _positions(dialect, columns, str(path))
+    try:
+        table = _parse(path, dialect, positions)
+    except pa.ArrowInvalid as error:
+        raise _explained(path, dialect, error) from error
+    except _READ_FAULTS as error:
+        raise _cut_short(path, error) from error
+
+    def column(position: int | None) -> Any:
+        return None if position is None else table.column(f"c{position}")
+
+    return PairTable(
+        user=column(positions.user),
+        item=column(positions.item),
+        weight=column(positions.weight),
+        timestamp=column(positions.timestamp),
+        origin=str(path),
+        place=lambda row: f"{path}, line {_line_of(row, path, dialect)}",
+        is_text=True,
+    ).interactions()
+
+
+def _positions(dialect: Dialect, columns: Columns, where: str) -> Positions:
+    if dialect.has_header:
+        return columns.among(dialect.first_row, where=where)
+    return columns.in_order(dialect.n_columns, where=where, usable=dialect.usable)
+
+
+def _parse(path: Path, dialect: Dialect, positions: Positions) -> pa.Table:
+    """Parse on all cores; ids come as codes, numbers as text, so that no character is lost."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    kinds = {f"c{position}": pa.string() for position in positions if position is not None}
+    for position in (positions.user, positions.item):
+        kinds[f"c{position}"] = pa.dictionary(pa.int32(), pa.string())
+    source = _open(path)
+    long = len(dialect.delimiter.encode()) > 1
+    with source:
+        return pyarrow.csv.read_csv(
+            _Respelt(source, dialect.delimiter) if long else source,
+            read_options=pyarrow.csv.ReadOptions(
+                column_names=[f"c{position}" for position in range(dialect.n_columns)],
+                skip_rows_after_names=int(dialect.has_header),
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=_ONE_BYTE_DELIMITER if long else dialect.delimiter,
+                quote_char='"' if dialect.has_quotes else False,
+                newlines_in_values=dialect.has_quotes,
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                column_types=kinds, include_columns=list(kinds), strings_can_be_null=False
+            ),
+        )
+
+
+class _Respelt(io.RawIOBase):
+    """A stream of bytes in which each long delimiter is one byte."""
+
+    def __init__(self, source: BinaryIO, delimiter: str) -> None:
+        self._source = source
+        self._delimiter = delimiter.encode()
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At least one byte until the end; a delimiter cut in two waits for its other half."""
+        while True:
+            piece = self._source.read(1 << 20 if size < 0 else max(size, len(self._delimiter)))
+            spelt = (self._rest + piece).replace(self._delimiter, _ONE_BYTE_DELIMITER.encode())
+            keep = self._length_of_a_begun_delimiter(spelt) if piece else 0
+            self._rest = spelt[len(spelt) - keep :]
+            ready = spelt[: len(spelt) - keep]
+            if ready or not piece:
+                return ready
+
+    def _length_of_a_begun_delimiter(self, spelt: bytes) -> int:
+        longest = len(self._delimiter) - 1
+        return next(
+            (n for n in range(longest, 0, -1) if spelt.endswith(self._delimiter[:n])),
+            0,
+        )
+
+
+def _open(path: Path) -> BinaryIO:
+    """The bytes of the file, unpacked where it is gzipped, whatever its name."""
+    with path.open("rb") as file:
+        is_packed = file.read(2) == b"\x1f\x8b"
+    return cast(BinaryIO, gzip.open(path, "rb")) if is_packed else path.open("rb")
+
+
+def _sample(path: Path) -> str:
+    """The first lines, whole."""
+    try:
+        with _open(path) as file:
+            start = file.read(_SAMPLE_BYTES)
+            is_all = not file.read(1)
+    except _READ_FAULTS as error:
+        raise _cut_short(path, error) from error
+    if not is_all and b"\n" in start:
+        start = start[: start.rindex(b"\n") + 1]
+    return start.decode("utf-8-sig", errors="replace")
+
+
+def _lines(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
+    """The rows with the number of the line each ends on; slow, for messages only."""
+    with _open(path) as file:
+        text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
+        reader = csv.reader(_respelt_lines(text, dialect), **dialect.csv_options)
+        with contextlib.suppress(csv.Error):  # a quote that never ends
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+
+
+def _respelt_lines(text: TextIO, dialect: Dialect) -> Iterator[str]:
+    for line in text:
+        yield line.replace(dialect.delimiter, dialect.csv_options["delimiter"])
+
+
+def _line_of(row: int, path: Path, dialect: Dialect) -> int:
+    for number, (line, _) in enumerate(_lines(path, dialect)):
+        if number == row + dialect.has_header:
+            return line
+    return row + dialect.has_header + 1
+
+
+def _explained(path: Path, dialect: Dialect, error: Exception) -> DataError:
+    """What Arrow refused, with the line it stands on."""
+    with _open(path) as file:
+        offset = 0
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode()
+            except UnicodeDecodeError as fault:
+                return DataError(
+                    "the text is not UTF-8",
+                    where=f"{path}, line {number}, byte {offset + fault.start} of the text",
+                    found=repr(line[fault.start : fault.end]),
+                    wanted="UTF-8; convert the file, for example with iconv",
+                )
+            offset += len(line)
+    for number, row in _lines(path, dialect):
+        if len(row) != dialect.n_columns:
+            return DataError(
+                "a row has another number of columns",
+                where=f"{path}, line {number}",
+                found=f"{len(row)} columns: {dialect.delimiter.join(row)[:80]!r}",
+                wanted=f"{dialect.n_columns} columns between {dialect.delimiter!r}, as in line 1",
+            )
+    return DataError(
+        "the text cannot be parsed",
+        where=str(path),
+        found=str(error).splitlines()[0][:200],
+        wanted=f"rows of {dialect.n_columns} columns between {dialect.delimiter!r}",
+    )
+
+
+def _cut_short(path: Path, error: Exception) -> DataError:
+    return DataError(
+        "the file cannot be read to its end",
+        where=str(path),
+        found=str(error) or type(error).__name__,
+        wanted="a complete file; fetch or pack it again",
+    )

@@ -1,0 +1,186 @@
+"""The composition root: settings and data in, a trained and judged `Artifact` out."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ratiorec.artifact import Artifact
+from ratiorec.checkpoint import LOG
+from ratiorec.config import Settings, to_table
+from ratiorec.data.dataset import Dataset
+from ratiorec.data.describe import require_trainable
+from ratiorec.data.interactions import Interactions
+from ratiorec.errors import DeviceError
+from ratiorec.fitting import EpochFinished, Fit, FitOptions, Fitted, Observer, StepTaken
+from ratiorec.machine import commit, describe_machine, peak_memory_mb, versions
+from ratiorec.presets import preset as preset_settings
+from ratiorec.recommend import SeenItems
+from ratiorec.scorers import InnerProduct
+
+
+def fit(
+    data: Interactions | Dataset,
+    *,
+    preset: str = "dregn-cf",
+    settings: Settings | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    options: FitOptions = FitOptions(),  # noqa: B008
+    observe: Observer = lambda event: None,
+    stop_requested: Callable[[], bool] = lambda: False,
+) -> Artifact:
+    """Train a model on pairs.
+
+    Args:
+        data: Pairs, or a data set whose test part is judged at the end and chooses nothing.
+        preset: Named settings; see `ratiorec.presets`.
+        settings: Settings to use in place of the preset's.
+        seed: Same seed, same bits on a CPU.
+        device: "cpu", "cuda", "cuda:1" or "auto".
+        options: Validation, refit, time budget, checkpoints.
+        observe: Told of every step and epoch.
+        stop_requested: Asked after every step; True saves a checkpoint and stops.
+    """
+    started = time.monotonic()
+    chosen = preset_settings(preset) if settings is None else settings
+    dataset = data if isinstance(data, Dataset) else Dataset("data", data)
+    require_trainable(dataset.train)
+    place = find_device(device)
+    with TrainingLog(options, observe) as log:
+        fitted = Fit(
+            dataset.train,
+            chosen,
+            options,
+            seed=seed,
+            device=place,
+            observe=log,
+            stop_requested=stop_requested,
+        )()
+    model = _assemble(dataset.train, fitted, to_table(chosen))
+    test = None
+    if dataset.test is not None:
+        report = model.evaluate(dataset.test, ks=(20,))
+        test = {name: report.value(name) for name in ("recall@20", "ndcg@20")}
+    card = _card(dataset, fitted, test) | {
+        "preset": preset,
+        "seed": seed,
+        "device": str(place),
+        "peak_memory_mb": peak_memory_mb(),
+    }
+    if place.type == "cuda":
+        card["peak_device_memory_mb"] = round(torch.cuda.max_memory_allocated(place) / 2**20, 1)
+    card["seconds"] = {
+        "train": round(fitted.seconds, 3),
+        "total": round(fitted.seconds + time.monotonic() - started - log.seconds, 3),
+    }
+    return model.with_card(card)
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name; "auto" is a graphics card where there is one."""
+    n_cards = torch.cuda.device_count()
+    if name == "auto":
+        return torch.device("cuda" if n_cards else "cpu")
+    kind, _, number = name.partition(":")
+    if kind == "cpu" and not number:
+        return torch.device("cpu")
+    if kind == "cuda" and (not number or number.isdigit()) and int(number or 0) < n_cards:
+        return torch.device(name)
+    raise DeviceError(
+        "no such device",
+        where="--device",
+        found=repr(name),
+        wanted="auto, cpu" + "".join(f", cuda:{index}" for index in range(n_cards)),
+    )
+
+
+def result_record(model: Artifact, *, target: str, protocol: str, command: str) -> dict[str, Any]:
+    """What a file under `results/` holds."""
+    card = model.card
+    return {
+        "target": target,
+        "dataset": card["data"]["name"],
+        "data_sha256": card["data"]["sha256"],
+        "preset": card["preset"],
+        "settings": model.settings,
+        "protocol": protocol,
+        "seed": card["seed"],
+        "steps": card["steps"],
+        "epochs": card["epochs"],
+        "seconds": card["seconds"],
+        "peak_memory_mb": card["peak_memory_mb"],
+        "peak_device_memory_mb": card.get("peak_device_memory_mb"),
+        "validation": card["validation"],
+        "test": card["test"],
+        "curve": card["curve"],
+        "machine": describe_machine(card["device"]),
+        "versions": card["versions"],
+        "commit": commit(),
+        "command": command,
+    }
+
+
+@dataclass
+class TrainingLog:
+    """Passes events on and, beside a checkpoint, writes every epoch as a line of JSON."""
+
+    options: FitOptions
+    observe: Observer
+    seconds: float = 0.0
+
+    def __enter__(self) -> TrainingLog:
+        self._started = time.monotonic()
+        self._path: Path | None = None
+        if self.options.checkpoints:
+            self.options.checkpoints.folder.mkdir(parents=True, exist_ok=True)
+            self._path = self.options.checkpoints.folder / LOG
+            self._path.write_text("")  # a resumed run tells its earlier epochs again
+        return self
+
+    def __call__(self, event: StepTaken | EpochFinished) -> None:
+        if isinstance(event, EpochFinished) and self._path:
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(event.record) + "\n")
+        self.observe(event)
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.monotonic() - self._started
+
+
+def _assemble(data: Interactions, fitted: Fitted, settings: dict[str, Any]) -> Artifact:
+    factors = InnerProduct(fitted.embeddings.users.numpy(), fitted.embeddings.items.numpy())
+    return Artifact(
+        scorer=factors,
+        users=data.users,
+        items=data.items,
+        seen=SeenItems(data.indptr, data.indices),
+        settings=settings,
+        card={},
+    )
+
+
+def _card(dataset: Dataset, fitted: Fitted, test: dict[str, float] | None) -> dict[str, Any]:
+    train = dataset.train
+    return {
+        "steps": fitted.n_steps,
+        "epochs": round(fitted.n_epochs, 3),
+        "validation": fitted.validation,
+        "validation_users": fitted.n_validation_users,
+        "test": test,
+        "data": {
+            "name": dataset.name,
+            "sha256": train.sha256,
+            "users": train.n_users,
+            "items": train.n_items,
+            "pairs": train.n_pairs,
+        },
+        "curve": fitted.history,
+        "versions": versions(),
+    }

@@ -1,0 +1,328 @@
+"""From pairs to a trained model: search for the stopping step, then refit on all pairs.
+
+The search trains on nine tenths of every user's pairs and asks the rest when to stop; the
+refit trains a fresh model on all pairs for as many steps. Every step is a point at which the
+fit can be saved and later continued to the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from ratiorec.blocks import fixed_blocks
+from ratiorec.checkpoint import Checkpoints, Progress
+from ratiorec.config import Settings, to_table
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.split import RatioSplit, Split
+from ratiorec.errors import ConfigError, StoppedError
+from ratiorec.evaluate import evaluate
+from ratiorec.recommend import SeenItems
+from ratiorec.scorers import InnerProduct
+from ratiorec.scores import Embeddings
+from ratiorec.training import Run
+
+SELECTED_BY = "ndcg@20"
+# enough to tell two epochs apart; more would make validation slower than training
+MOST_VALIDATION_USERS = 50_000
+
+Metrics = dict[str, float]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a run may vary without changing what is learnt from the same pairs.
+
+    `validation` is the share of each user's pairs that chooses the stopping step; 0 trains
+    for the configured epochs. A checkpoint is written every `checkpoint_seconds` into
+    `checkpoints`, where given.
+    """
+
+    validation: float = 0.1
+    refit: bool = True
+    max_seconds: float = math.inf
+    checkpoints: Checkpoints | None = None
+    checkpoint_seconds: float = 30.0
+    resume: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.validation < 1:
+            raise ConfigError(
+                "the validation share is out of range",
+                where="--validation",
+                found=str(self.validation),
+                wanted="0, or a share below 1 such as 0.1",
+            )
+        if not self.max_seconds > 0:
+            raise ConfigError(
+                "the time budget is out of range",
+                where="--max-seconds",
+                found=str(self.max_seconds),
+                wanted="a number of seconds above 0",
+            )
+
+
+@dataclass(frozen=True)
+class StepTaken:
+    """Told after every step."""
+
+    phase: str
+    epoch: int
+    step: int
+    last_step: int
+    risk: float
+
+
+@dataclass(frozen=True)
+class EpochFinished:
+    """Told after every epoch; `record` is the line of the training log."""
+
+    record: dict[str, Any]
+    resumed: bool = False
+
+
+Observer = Callable[[StepTaken | EpochFinished], None]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A trained model and how it came about."""
+
+    embeddings: Embeddings
+    n_steps: int
+    n_epochs: float
+    history: list[dict[str, Any]]
+    validation: Metrics | None
+    n_validation_users: int
+    seconds: float
+
+
+class Fit:
+    """One fit in progress."""
+
+    def __init__(
+        self,
+        data: Interactions,
+        settings: Settings,
+        options: FitOptions,
+        *,
+        seed: int,
+        device: torch.device,
+        observe: Observer = lambda event: None,
+        stop_requested: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.data = data
+        self.settings = settings
+        self.options = options
+        self.device = device
+        self.observe = observe
+        self.stop_requested = stop_requested
+        split_seed, *self._run_seeds = np.random.SeedSequence(seed).spawn(3)
+        self.split = (
+            _split_for_validation(data, options.validation, np.random.default_rng(split_seed))
+            if options.validation
+            else None
+        )
+        self.identity = {
+            "data": data.sha256,
+            "settings": to_table(settings),
+            "seed": seed,
+            "validation": options.validation,
+            "refit": options.refit,
+        }
+        self.history: list[dict[str, Any]] = []
+        self.best: dict[str, Any] | None = None
+        self.best_embeddings: Embeddings | None = None
+        self._stale = 0  # validations since the best
+        self._epoch_risk = 0.0
+        self._seconds_before = 0.0
+        self._started = self._saved = time.monotonic()
+
+    def __call__(self) -> Fitted:
+        # on a graphics card the order of additions is not ours to fix
+        with fixed_blocks() if self.device.type == "cpu" else nullcontext():
+            phase, run = self._begin()
+            self._train(run, phase)
+            if phase == "search" and self.options.refit:
+                phase, run = "refit", self._start("refit")
+                self._train(run, phase)
+            if phase == "search":
+                assert self.best is not None
+                assert self.best_embeddings is not None
+                return self._fitted(self.best_embeddings, int(self.best["step"]), run)
+            return self._fitted(run.embeddings(), run.step, run)
+
+    def _begin(self) -> tuple[str, Run]:
+        """The first phase from its start, or the phase a checkpoint was taken in."""
+        checkpoints = self.options.checkpoints
+        found = checkpoints.read(self.identity) if checkpoints and self.options.resume else None
+        if found is None:
+            phase = "train" if self.split is None else "search"
+            return phase, self._start(phase)
+        progress, tensors = found
+        run = self._start(progress.phase)
+        if "best.users" in tensors:
+            users, items = tensors.pop("best.users"), tensors.pop("best.items")
+            self.best_embeddings = Embeddings(users, items)
+        run.restore(tensors, progress.position)
+        self.history, self.best = progress.history, progress.best
+        self._stale, self._epoch_risk = progress.stale, progress.epoch_risk
+        self._seconds_before = progress.seconds
+        for record in self.history:
+            self.observe(EpochFinished(record, resumed=True))
+        return progress.phase, run
+
+    def _start(self, phase: str) -> Run:
+        self._epoch_risk = 0.0
+        searching = phase == "search"
+        data = self.split.train if searching and self.split else self.data
+        s = self.settings
+        rng = np.random.default_rng(self._run_seeds[0 if searching else 1])
+        return Run.start(
+            data, s.encoder, s.risk, s.batches, s.training, rng=rng, device=self.device
+        )
+
+    def _last_step(self, run: Run, phase: str) -> int:
+        if phase == "refit" and self.best is not None:
+            return int(self.best["step"])
+        return self.settings.training.epochs * run.epochs.n_steps
+
+    def _train(self, run: Run, phase: str) -> None:
+        """Take steps until the last one, until patience is lost or until the time is spent."""
+        last_step = self._last_step(run, phase)
+        while not self._done(run, phase, last_step):
+            for risk in run.one_epoch():
+                self._epoch_risk += risk
+                self.observe(StepTaken(phase, run.epoch, run.step, last_step, risk))
+                if run.step_in_epoch == 0:
+                    self._finish_epoch(run, phase, last_step)
+                self._pause(run, phase)
+                if self._done(run, phase, last_step):
+                    break
+        if phase == "search" and self.best is None:
+            self._validate(run)  # the time was spent before the first validation was due
+
+    def _done(self, run: Run, phase: str, last_step: int) -> bool:
+        out_of_patience = phase == "search" and self._stale >= self.settings.training.patience
+        return run.step >= last_step or out_of_patience or self._out_of_time(run, phase)
+
+    def _finish_epoch(self, run: Run, phase: str, last_step: int) -> None:
+        record = {
+            "phase": phase,
+            "epoch": run.epoch,
+            "step": run.step,
+            "risk": self._epoch_risk / run.epochs.n_steps,
+            "seconds": round(self.seconds, 3),
+        }
+        self._epoch_risk = 0.0
+        due = run.epoch % self.settings.training.validate_every == 0 or run.step >= last_step
+        if phase == "search" and due:
+            record["validation"] = self._validate(run)
+        self.history.append(record)
+        self.observe(EpochFinished(record))
+
+    def _validate(self, run: Run) -> Metrics:
+        assert self.split is not None
+        embeddings = run.embeddings()
+        metrics = judge(embeddings, self.split.train, self.split.held_out)
+        if self.best is None or metrics[SELECTED_BY] > self.best["metrics"][SELECTED_BY]:
+            self.best = {"step": run.step, "metrics": metrics}
+            self.best_embeddings = None if self.options.refit else embeddings
+            self._stale = 0
+        else:
+            self._stale += 1
+        return metrics
+
+    def _out_of_time(self, run: Run, phase: str) -> bool:
+        """Whether the budget is spent; a search leaves as much as its refit will take."""
+        if math.isinf(self.options.max_seconds):
+            return False
+        reserve = 0.0
+        if phase == "search" and self.options.refit:
+            n_steps = run.step if self.best is None else self.best["step"]
+            reserve = self.seconds / max(run.step, 1) * n_steps
+        return run.step > 0 and self.seconds + reserve >= self.options.max_seconds
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on this fit, earlier runs included."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def _pause(self, run: Run, phase: str) -> None:
+        """The point after a step at which a fit may be saved or stopped."""
+        stopping = self.stop_requested()
+        checkpoints = self.options.checkpoints
+        due = time.monotonic() - self._saved >= self.options.checkpoint_seconds
+        if checkpoints and (due or stopping):
+            self._save(checkpoints, run, phase)
+        if stopping:
+            raise StoppedError(
+                "training was stopped",
+                where=f"{phase}, step {run.step}",
+                found="a request to stop",
+                wanted="the same command with --resume goes on from here"
+                if checkpoints
+                else "a checkpoint folder, to be able to go on",
+            )
+
+    def _save(self, checkpoints: Checkpoints, run: Run, phase: str) -> None:
+        tensors, position = run.state()
+        if self.best_embeddings is not None:
+            tensors["best.users"] = self.best_embeddings.users.contiguous()
+            tensors["best.items"] = self.best_embeddings.items.contiguous()
+        progress = Progress(
+            self.identity,
+            phase,
+            position,
+            self.history,
+            self.best,
+            self._epoch_risk,
+            self._stale,
+            self.seconds,
+        )
+        checkpoints.write(progress, tensors)
+        self._saved = time.monotonic()
+
+    def _fitted(self, embeddings: Embeddings, n_steps: int, run: Run) -> Fitted:
+        held_out = self.split.held_out if self.split else None
+        return Fitted(
+            embeddings,
+            n_steps=n_steps,
+            n_epochs=n_steps / run.epochs.n_steps,
+            history=self.history,
+            validation=None if self.best is None else self.best["metrics"],
+            n_validation_users=int((held_out.user_degrees > 0).sum()) if held_out else 0,
+            seconds=self.seconds,
+        )
+
+
+def judge(embeddings: Embeddings, train: Interactions, held_out: Interactions) -> Metrics:
+    """Recall@20 and nDCG@20 on held-out pairs."""
+    scorer = InnerProduct(embeddings.users.numpy(), embeddings.items.numpy())
+    report = evaluate(scorer, SeenItems(train.indptr, train.indices), held_out, ks=(20,))
+    return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
+
+
+def _split_for_validation(data: Interactions, fraction: float, rng: np.random.Generator) -> Split:
+    split = RatioSplit(fraction)(data, rng=rng)
+    if split.held_out.n_pairs == 0:
+        raise ConfigError(
+            "no pair is left for validation",
+            where="--validation",
+            found=f"{fraction} of users with at most {int(data.user_degrees.max())} pairs",
+            wanted="a larger share, or 0 to train for the configured epochs",
+        )
+    judged = np.flatnonzero(split.held_out.user_degrees)
+    if len(judged) > MOST_VALIDATION_USERS:
+        chosen = np.zeros(data.n_users, dtype=bool)
+        chosen[rng.choice(judged, MOST_VALIDATION_USERS, replace=False)] = True
+        held_out = split.held_out.select(chosen[split.held_out.pair_users])
+        split = Split(split.train, held_out, split.n_users_kept_whole)
+    return split

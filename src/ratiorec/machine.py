@@ -1,0 +1,89 @@
+"""What a result was obtained with: machine, versions, commit."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def describe_machine(device: str) -> dict[str, Any]:
+    """Processor, cores, memory and, where one is used, the graphics card."""
+    machine: dict[str, Any] = {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gib": _memory_gib(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "device": device,
+    }
+    if device.startswith("cuda"):
+        import torch
+
+        machine["accelerator"] = torch.cuda.get_device_name(device)
+    return machine
+
+
+def versions() -> dict[str, str]:
+    """The versions that may change a figure."""
+    from ratiorec import __version__
+
+    found = {"ratiorec": __version__, "python": platform.python_version()}
+    for package in ("torch", "numpy", "scipy"):
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def commit() -> str | None:
+    """The commit of the source tree this runs from, marked when it has local changes.
+
+    `RATIOREC_COMMIT` names it where the tree was copied without its history.
+    """
+    if given := os.environ.get("RATIOREC_COMMIT"):
+        return given
+
+    def git(*words: str) -> str:
+        done = subprocess.run(
+            ["git", "-C", str(Path(__file__).parent), *words],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+        return done.stdout.strip()
+
+    try:
+        changed = git("status", "--porcelain", "--untracked-files=no", ".")
+        return git("rev-parse", "HEAD") + ("-modified" if changed else "")
+    except (OSError, subprocess.SubprocessError):
+        return None
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process has held at once."""
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.processor())
+
+
+def _memory_gib() -> float | None:
+    try:
+        return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
+    except (ValueError, OSError, AttributeError):
+        return None

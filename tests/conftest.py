@@ -1,0 +1,24 @@
+"""Checks that hold for every test: tensor shapes, and how Hypothesis looks for examples."""
+
+from __future__ import annotations
+
+import os
+
+from hypothesis import settings
+from jaxtyping import install_import_hook
+
+# from here on these modules check the axes in their signatures, at every call
+install_import_hook(
+    [
+        "ratiorec.data.batches",
+        "ratiorec.encoders",
+        "ratiorec.risk",
+        "ratiorec.scores",
+        "ratiorec.training",
+    ],
+    "shape_checks.checked",
+)
+
+settings.register_profile("local", deadline=None, max_examples=30)
+settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True, database=None)
+settings.load_profile("ci" if os.environ.get("CI") else "local")

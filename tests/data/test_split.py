@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.split import LeaveLast, RatioSplit, Split, SplitAt, TimeSplit
+from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.errors import ConfigError, DataError
+
+SPLITTERS = [RatioSplit(0.1), RatioSplit(0.5), LeaveLast(1), LeaveLast(3), TimeSplit(0.3)]
+
+
+def timed(rows: list[tuple[int, int, int]], n_users: int = 8, n_items: int = 12) -> Interactions:
+    """Interactions from (user, item, timestamp) rows; the first two times always differ."""
+    users, items, times = (np.array(column, np.int64) for column in zip(*rows, strict=True))
+    return Interactions.from_indices(
+        Vocabulary.dense(n_users, kind="user"),
+        Vocabulary.dense(n_items, kind="item"),
+        users,
+        items,
+        timestamps=times,
+    )
+
+
+rows_of_pairs = st.lists(
+    st.tuples(st.integers(0, 7), st.integers(0, 11), st.integers(0, 20)), max_size=60
+).map(lambda rows: [*rows, (0, 0, -1), (7, 11, 21)])
+
+
+def pairs(data: Interactions) -> set[tuple[int, int]]:
+    return set(zip(data.pair_users.tolist(), data.indices.tolist(), strict=True))
+
+
+def held_out_items(split: Split, user: int) -> list[int]:
+    return split.held_out.positives(user).tolist()
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=str)
+@given(rows=rows_of_pairs, seed=st.integers(0, 5))
+def test_the_parts_are_disjoint_and_together_they_are_the_data(
+    splitter: Any, rows: list[tuple[int, int, int]], seed: int
+) -> None:
+    data = timed(rows)
+    split = splitter(data, rng=np.random.default_rng(seed))
+    assert not pairs(split.train) & pairs(split.held_out)
+    assert pairs(split.train) | pairs(split.held_out) == pairs(data)
+    assert split.train.n_pairs + split.held_out.n_pairs == data.n_pairs
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=str)
+@given(rows=rows_of_pairs, seed=st.integers(0, 5))
+def test_the_same_seed_gives_the_same_split_whatever_order_the_rows_came_in(
+    splitter: Any, rows: list[tuple[int, int, int]], seed: int
+) -> None:
+    first = splitter(timed(rows), rng=np.random.default_rng(seed))
+    second = splitter(timed(rows[::-1]), rng=np.random.default_rng(seed))
+    assert first.held_out.sha256 == second.held_out.sha256
+    assert first.train.sha256 == second.train.sha256
+
+
+@pytest.mark.parametrize("splitter", SPLITTERS, ids=str)
+@given(rows=rows_of_pairs)
+def test_every_user_is_counted_once(splitter: Any, rows: list[tuple[int, int, int]]) -> None:
+    data = timed(rows)
+    split = splitter(data, rng=np.random.default_rng(0))
+    kept = {user for user, _ in pairs(split.train)} - {user for user, _ in pairs(split.held_out)}
+    unseen = {user for user, _ in pairs(split.held_out)} - {user for user, _ in pairs(split.train)}
+    assert (split.n_users_kept_whole, split.n_users_unseen) == (len(kept), len(unseen))
+
+
+@given(rows=rows_of_pairs, seed=st.integers(0, 5))
+def test_a_random_split_does_not_look_at_times_weights_or_ids(
+    rows: list[tuple[int, int, int]], seed: int
+) -> None:
+    data = timed(rows)
+    bare = Interactions.from_indices(
+        Vocabulary(np.array([f"u{i}" for i in range(8)], object), "user"),
+        data.items,
+        data.pair_users,
+        data.indices,
+        weights=np.arange(data.n_pairs) + 1,
+    )
+    split = RatioSplit(0.3)(data, rng=np.random.default_rng(seed))
+    other = RatioSplit(0.3)(bare, rng=np.random.default_rng(seed))
+    assert split.held_out.sha256 == other.held_out.sha256
+
+
+@pytest.mark.parametrize(
+    ("fraction", "n_pairs", "n_held_out"),
+    [
+        (0.1, 1, 0),  # 0.1
+        (0.1, 4, 0),  # 0.4
+        (0.1, 5, 1),  # 0.5, halves upwards
+        (0.1, 14, 1),  # 1.4
+        (0.1, 15, 2),  # 1.5
+        (0.29, 50, 15),  # 14.5, which binary fractions put just below
+        (0.9, 2, 1),  # 1.8, but one stays
+        (0.99, 3, 2),  # 2.97, but one stays
+    ],
+)
+def test_a_ratio_split_rounds_halves_upwards_and_leaves_one(
+    fraction: float, n_pairs: int, n_held_out: int
+) -> None:
+    data = timed([(0, item, 0) for item in range(n_pairs)], n_users=1, n_items=n_pairs)
+    split = RatioSplit(fraction)(data, rng=np.random.default_rng(0))
+    assert split.held_out.n_pairs == n_held_out
+    assert split.n_users_kept_whole == (n_held_out == 0)
+
+
+def test_users_without_pairs_are_not_counted_as_kept_whole() -> None:
+    data = timed([(0, 0, 0), (2, 1, 0), (2, 2, 0)], n_users=4)
+    split = RatioSplit(0.5)(data, rng=np.random.default_rng(0))
+    assert split.n_users_kept_whole == 1  # user 0; users 1 and 3 have nothing to keep
+
+
+def test_a_ratio_split_chooses_every_pair_equally_often() -> None:
+    data = timed([(user, item, 0) for user in range(2000) for item in range(5)], 2000, 5)
+    split = RatioSplit(0.4)(data, rng=np.random.default_rng(0))
+    share = split.held_out.item_degrees / 2000
+    assert share.sum() == pytest.approx(5 * 0.4)
+    assert np.abs(share - 0.4).max() < 5 * np.sqrt(0.4 * 0.6 / 2000)  # five standard deviations
+
+
+def test_another_seed_gives_another_split() -> None:
+    data = timed([(user, item, 0) for user in range(8) for item in range(12)])
+    first, second = (RatioSplit(0.3)(data, rng=np.random.default_rng(seed)) for seed in (0, 1))
+    assert first.held_out.sha256 != second.held_out.sha256
+
+
+def test_leave_last_takes_the_latest_and_not_the_last_listed() -> None:
+    data = timed([(0, 5, 30), (0, 7, 10), (0, 9, 20)])
+    assert held_out_items(LeaveLast(1)(data), 0) == [5]
+    assert held_out_items(LeaveLast(2)(data), 0) == [5, 9]
+
+
+def test_of_pairs_at_one_time_the_larger_item_is_the_later() -> None:
+    data = timed([(0, 3, 10), (0, 8, 10), (0, 1, 10), (0, 11, 5)])
+    assert held_out_items(LeaveLast(1)(data), 0) == [8]
+
+
+def test_leave_last_keeps_users_with_n_pairs_or_fewer_whole() -> None:
+    data = timed([(0, 0, 1), (0, 1, 2), (1, 0, 1), (1, 1, 2), (1, 2, 3)])
+    split = LeaveLast(2)(data)
+    assert held_out_items(split, 0) == []
+    assert held_out_items(split, 1) == [1, 2]
+    assert split.n_users_kept_whole == 1
+
+
+def test_timestamps_and_weights_stay_beside_their_pairs() -> None:
+    data = Interactions.from_indices(
+        Vocabulary.dense(1, kind="user"),
+        Vocabulary.dense(3, kind="item"),
+        [0, 0, 0],
+        [2, 0, 1],
+        weights=[0.5, 1.5, 2.5],
+        timestamps=[9, 7, 8],
+    )
+    split = LeaveLast(1)(data)
+    assert split.held_out.timestamps is not None
+    assert split.held_out.weights is not None
+    assert (split.held_out.indices, split.held_out.timestamps, split.held_out.weights) == (
+        2,
+        9,
+        0.5,
+    )
+
+
+def test_a_split_at_a_moment_holds_out_what_is_strictly_later() -> None:
+    data = timed([(0, 0, 10), (0, 1, 20), (0, 2, 30)])
+    assert held_out_items(SplitAt(20)(data), 0) == [2]
+
+
+def test_a_user_who_begins_after_the_cut_is_held_out_whole_and_counted() -> None:
+    data = timed([(0, 0, 10), (0, 1, 30), (1, 2, 30), (1, 3, 40), (2, 4, 5)])
+    split = SplitAt(20)(data)
+    assert held_out_items(split, 1) == [2, 3]
+    assert (split.n_users_kept_whole, split.n_users_unseen) == (1, 1)  # user 2 and user 1
+    assert pairs(split.judged) == {(0, 1)}
+
+
+def test_nothing_later_than_the_cut_is_trained_on() -> None:
+    rng = np.random.default_rng(0)
+    rows = [(int(rng.integers(8)), item % 12, int(rng.integers(100))) for item in range(90)]
+    split = TimeSplit(0.25)(timed(rows), rng=rng)
+    assert split.train.timestamps is not None
+    assert split.held_out.timestamps is not None
+    assert split.train.timestamps.max() < split.held_out.timestamps.min()
+
+
+def test_a_time_split_holds_out_its_share_when_all_times_differ() -> None:
+    data = timed([(item % 8, item % 12, 100 - item) for item in range(20)])
+    split = TimeSplit(0.15)(data)
+    assert split.held_out.n_pairs == 3  # 0.15 · 20
+    assert pairs(split.held_out) == {(0, 0), (1, 1), (2, 2)}
+
+
+def test_pairs_at_the_cut_stay_in_train() -> None:
+    data = timed([(0, 0, 1), (0, 1, 2), (0, 2, 2), (0, 3, 2), (0, 4, 3)])
+    assert held_out_items(TimeSplit(0.4)(data), 0) == [4]
+
+
+@pytest.mark.parametrize("splitter", [LeaveLast(1), TimeSplit(0.1), SplitAt(0)], ids=str)
+def test_missing_timestamps_are_told(splitter: Any) -> None:
+    data = Interactions.from_indices(
+        Vocabulary.dense(1, kind="user"), Vocabulary.dense(2, kind="item"), [0, 0], [0, 1]
+    )
+    with pytest.raises(DataError) as caught:
+        splitter(data)
+    assert caught.value.where == type(splitter).__name__
+    assert caught.value.found == "no timestamps"
+
+
+def test_a_time_split_without_pairs_is_told() -> None:
+    empty = timed([(0, 0, 0)]).select(np.array([False]))
+    with pytest.raises(DataError, match="found: no pairs"):
+        TimeSplit(0.1)(empty)
+
+
+def test_the_latest_moment_is_held_out_even_where_it_is_more_than_the_share() -> None:
+    data = timed([(0, 0, 1), (0, 1, 2), (0, 2, 3), (1, 3, 3), (1, 4, 3)])
+    assert pairs(TimeSplit(0.2)(data).held_out) == {(0, 2), (1, 3), (1, 4)}
+
+
+@pytest.mark.parametrize("splitter", [SplitAt(-1), SplitAt(7), TimeSplit(0.5)], ids=str)
+def test_a_cut_in_time_that_leaves_a_part_empty_is_refused(splitter: Any) -> None:
+    with pytest.raises(DataError, match=r"one part would be empty.*timestamps from 7 to 7"):
+        splitter(timed([(0, 0, 7), (1, 0, 7), (1, 1, 7)]))
+
+
+@pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, float("nan")])
+@pytest.mark.parametrize("splitter", [RatioSplit, TimeSplit])
+def test_a_share_outside_zero_to_one_is_refused(splitter: Any, fraction: float) -> None:
+    with pytest.raises(ConfigError, match=f"where: {splitter.__name__}.fraction"):
+        splitter(fraction)
+
+
+def test_leaving_no_pair_out_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"LeaveLast\.n"):
+        LeaveLast(0)
+
+
+def test_empty_data_is_split_into_empty_parts() -> None:
+    empty = timed([(0, 0, 0)]).select(np.array([False]))
+    split = RatioSplit(0.1)(empty, rng=np.random.default_rng(0))
+    assert (split.train.n_pairs, split.held_out.n_pairs, split.n_users_kept_whole) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("splitter", [RatioSplit(0.1), LeaveLast(1), TimeSplit(0.1)], ids=str)
+def test_a_split_of_810_thousand_pairs_needs_no_loop_over_users(splitter: Any) -> None:
+    rng = np.random.default_rng(0)
+    n_users, n_pairs = 29_858, 810_128
+    data = Interactions.from_indices(
+        Vocabulary.dense(n_users, kind="user"),
+        Vocabulary.dense(40_981, kind="item"),
+        rng.integers(0, n_users, n_pairs),
+        rng.integers(0, 40_981, n_pairs),
+        timestamps=rng.integers(0, 10**9, n_pairs),
+    )
+    data.pair_users, data.user_degrees  # noqa: B018 - cached by whatever used the data before
+    start = time.process_time()
+    splitter(data, rng=rng)
+    assert time.process_time() - start < 1
