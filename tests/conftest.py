@@ -7,6 +7,10 @@ import os
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+# the tensors here are small: two threads wait for each other longer than they work, and far
+# longer when test processes share the cores; tests of threads set their own number
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # from here on these modules check the axes in their signatures, at every call
 install_import_hook(
     [

@@ -35,7 +35,21 @@ _HOME = {
     "read": "ratiorec.data.sources",
 }
 
-__all__ = [*sorted(_HOME), "__version__"]  # noqa: PLE0604
+__all__ = [
+    "Artifact",
+    "Columns",
+    "Dataset",
+    "FitOptions",
+    "Interactions",
+    "RatioRec",
+    "RatiorecError",
+    "Settings",
+    "Vocabulary",
+    "__version__",
+    "fit",
+    "load",
+    "read",
+]
 
 if TYPE_CHECKING:
     from ratiorec.artifact import Artifact

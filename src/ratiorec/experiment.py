@@ -15,8 +15,7 @@ from ratiorec.artifact import Artifact
 from ratiorec.checkpoint import LOG
 from ratiorec.config import Settings, to_table
 from ratiorec.data.dataset import Dataset
-from ratiorec.data.describe import require_trainable
-from ratiorec.data.interactions import Interactions
+from ratiorec.data.interactions import Interactions, require_trainable
 from ratiorec.errors import DeviceError
 from ratiorec.fitting import EpochFinished, Fit, FitOptions, Fitted, Observer, StepTaken
 from ratiorec.machine import commit, describe_machine, peak_memory_mb, versions

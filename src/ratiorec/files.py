@@ -43,7 +43,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             found=error.strerror or str(error),
             wanted="a folder that exists, may be written to and has room",
         ) from error
-    _sync_folder(target.parent)
+    sync_folder(target.parent)
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
@@ -81,7 +81,7 @@ def _removed_on_failure(temporary: Path) -> Iterator[None]:
         raise
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
     """Make the rename itself last; the file is already in place, so a refusal is no error."""
     if not hasattr(os, "O_DIRECTORY"):
         return

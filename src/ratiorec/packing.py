@@ -41,14 +41,10 @@ def unpack(kind: str, description: Mapping[str, Any], arrays: Arrays) -> Vocabul
     """
     if description["ids"] == "text":
         ids: NDArray[Any] = _unpack_text(f"{kind}.ids", arrays)
-        n_different = len(set(ids.tolist()))
     else:
         ids = arrays[f"{kind}.ids"]
         if ids.ndim != 1 or ids.dtype != np.int64:
             raise ValueError(f"{kind} ids are no list of int64")
-        n_different = len(np.unique(ids))
-    if n_different != len(ids):
-        raise ValueError(f"{len(ids) - n_different} {kind} ids appear twice")
     names = _unpack_text(f"{kind}.names", arrays) if description["names"] else None
     return Vocabulary(ids, kind, names)
 

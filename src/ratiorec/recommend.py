@@ -215,9 +215,9 @@ class Exact:
                 found=f"{self.memory_mb:g}",
                 wanted=f"{row_bytes / 2**20:.3g} or more for {n_items:,} items and k = {self.k:,}",
             )
-        n_rows = max(8, _CACHED_BYTES // row_bytes // 8 * 8)
-        n_rows = min(n_rows, n_affordable)
-        return n_rows, min(self.n_threads or _n_cores(), n_affordable // n_rows)
+        n_threads = min(self.n_threads or _n_cores(), max(1, n_affordable // 8))
+        n_rows = min(max(8, _CACHED_BYTES // row_bytes), n_affordable // n_threads)
+        return n_rows - n_rows % 8 or n_rows, n_threads  # scorers work on eight users at a time
 
 
 def by_cosine(factors: FloatMatrix) -> InnerProduct:

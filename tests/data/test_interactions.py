@@ -73,6 +73,15 @@ def test_merging_does_not_depend_on_the_order_of_the_rows(
     np.testing.assert_array_equal(one.timestamps, other.timestamps)
 
 
+@pytest.mark.parametrize("large_row", range(5))
+def test_small_weights_count_whatever_row_they_stand_in(large_row: int) -> None:
+    large, small = 2.0**24 + 1, [2.0**-30] * 4  # 2²⁴+1 lies between two float32, the sum above
+    weights = [*small[:large_row], large, *small[large_row:]]
+    data = weighted([(0, 0, weight, 0) for weight in weights])
+    assert data.weights is not None
+    assert data.weights.tolist() == [2.0**24 + 2]
+
+
 @given(table=rows)
 def test_merging_equals_a_loop_over_the_rows(table: list[tuple[int, int, float, int]]) -> None:
     total: dict[tuple[int, int], float] = {}

@@ -74,6 +74,13 @@ def test_quotes_hold_delimiters_quotes_and_line_breaks(tmp_path: Path) -> None:
     assert pairs_of(read(path)) == {("lee, ann", 'a "b"'), ("bob", "two\nlines")}
 
 
+def test_line_breaks_in_quotes_are_kept_wherever_the_file_is_cut(tmp_path: Path) -> None:
+    n_rows = 150_000  # several of the blocks that are parsed side by side
+    rows = [f'"a\n{row % 7}","b\n{row}"' for row in range(n_rows)]
+    data = read(write(tmp_path, "\n".join(["user,item", *rows])))
+    assert (data.n_users, data.n_items, data.n_pairs) == (7, n_rows, n_rows)
+
+
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
 def test_every_line_ending_is_understood(tmp_path: Path, ending: str) -> None:
     path = write(tmp_path, ending.join(["user,item", "1,2", "3,4", ""]))
@@ -134,6 +141,12 @@ def test_a_third_column_of_words_without_header_is_no_weight(tmp_path: Path) -> 
 def test_a_header_can_be_denied(tmp_path: Path) -> None:
     path = write(tmp_path, "user,item\nann,x1\n")
     assert pairs_of(read(path, header=False)) == {("user", "item"), ("ann", "x1")}
+
+
+def test_a_row_taken_for_a_header_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = write(tmp_path, "ann,book\nbob,lamp\n")
+    assert "header=False" in refusal(path).wanted
+    assert pairs_of(read(path, header=False)) == {("ann", "book"), ("bob", "lamp")}
 
 
 def test_a_header_of_other_names_is_noticed_above_numbers(tmp_path: Path) -> None:
@@ -197,9 +210,14 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path).found == "a folder"
 
 
-def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    error = refusal(write(tmp_path, "1,2\n", "pairs.xlsx"))
-    assert error.found == "the suffix '.xlsx'"
+@pytest.mark.parametrize(
+    ("name", "suffix"), [("a.xlsx", ".xlsx"), ("a.parquet.gz", ".gz"), ("a.gz", ".gz"), ("a", "")]
+)
+def test_an_unknown_suffix_is_refused_with_the_known_ones(
+    tmp_path: Path, name: str, suffix: str
+) -> None:
+    error = refusal(write(tmp_path, "1,2\n", name))
+    assert error.found == f"the suffix {suffix!r}"
     assert ".parquet" in error.wanted
 
 
@@ -278,6 +296,13 @@ def test_a_weight_that_is_no_weight_is_refused_by_line(
     error = refusal(write(tmp_path, f"user,item,weight\n1,1,1\n2,2,{cell}\n3,3,1\n"))
     assert error.what == what
     assert error.where.endswith("line 3")
+
+
+@pytest.mark.parametrize("bad_row", range(7))
+def test_a_word_among_the_weights_is_found_in_any_row(tmp_path: Path, bad_row: int) -> None:
+    rows = [f"{row},{row},{'x' if row == bad_row else '1'}" for row in range(7)]
+    error = refusal(write(tmp_path, "\n".join(["user,item,weight", *rows])))
+    assert error.where.endswith(f"line {bad_row + 2}")
 
 
 def test_a_word_far_down_a_headerless_weight_column_is_refused(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ def test_heights_are_proportional_to_values():
 def test_bars_stand_on_zero_and_hang_from_it():
     up, down = bars(bar_chart(["a", "b"], [2.0, -2.0], **WORDS))
     assert up["y"] + up["height"] == pytest.approx(down["y"], abs=0.1)
+    assert up["height"] == pytest.approx(down["height"], abs=0.1)
 
 
 def test_the_lowest_bar_has_a_height_on_a_log_axis():
@@ -60,6 +61,16 @@ def test_an_interval_is_drawn_from_its_low_to_its_high_end():
     low, high = float(start.split()[1]), float(rest.split("m")[0])
     floor, unit = bar["y"] + bar["height"], bar["height"] / 2.0
     assert (floor - low, floor - high) == pytest.approx((1.0 * unit, 4.0 * unit), abs=0.1)
+
+
+@pytest.mark.parametrize(("value", "span"), [(2.0, (1.0, 4.0)), (-2.0, (-3.0, -1.0))])
+def test_a_value_stands_above_bar_and_interval(value, span):
+    svg = bar_chart(["a"], [value], **WORDS, errors=[span])
+    (bar,) = bars(svg)
+    (path,) = ET.fromstring(svg).iter("path")
+    high = float(path.attrib["d"].partition("V")[2].split("m")[0])
+    numbers = [e for e in ET.fromstring(svg).iter("text") if e.text in ("2", "−2")]
+    assert float(numbers[-1].attrib["y"]) < min(bar["y"], high)
 
 
 def test_a_value_that_is_not_finite_leaves_its_place_empty():

@@ -154,6 +154,21 @@ def test_the_gradient_vanishes_at_the_true_ratio(generator: str, p: Tensor, q: T
     assert np.abs(elsewhere).max() > 1e-6
 
 
+@pytest.mark.parametrize("generator", GENERATORS)
+@given(p=distributions, q=distributions)
+def test_hard_sample_weights_settle_at_a_cube_root_of_the_true_ratio(
+    generator: str, p: Tensor, q: Tensor
+) -> None:
+    weights = Scaled(HardSample(), p.unsqueeze(0), q.unsqueeze(0))
+    risk = dataclasses.replace(population_risk(generator, p, q), weights=weights)
+    root = (p / q) ** (1 / 3)
+    settled = root * (q * root).sum() / (q * root.square()).sum()
+    _, there, _ = value_and_gradient(risk, with_ratio(settled), whole_population(5))
+    assert np.abs(there).max() < 1e-12 * max(1, float(settled.max()) ** 2)
+    _, elsewhere, _ = value_and_gradient(risk, with_ratio(1.1 * settled), whole_population(5))
+    assert np.abs(elsewhere).max() > 1e-6
+
+
 @given(seed=seeds, risk=assemblies)
 def test_the_correction_adds_what_the_bracket_lacks_and_nothing_else(
     seed: int, risk: DensityRatio

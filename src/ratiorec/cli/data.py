@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -27,8 +28,10 @@ def list_benchmarks(data_dir: o.DataDir = None, json: o.Json = False) -> None:
         typer.echo(f"{row.name:<15} {size}  {row.where or 'not here: ' + row.how_to_get}")
 
 
-@app.command(epilog="Examples:\n\n  ratiorec data describe clicks.csv\n\n  "
-             "ratiorec data describe gowalla --json")
+@app.command(
+    epilog="Examples:\n\n  ratiorec data describe clicks.csv\n\n  "
+    "ratiorec data describe gowalla --json"
+)
 def describe(
     data: o.Data,
     data_dir: o.DataDir = None,
@@ -89,8 +92,10 @@ def fetch(
     typer.echo(str(folder))
 
 
-@app.command(epilog="Examples:\n\n  ratiorec data split clicks.csv -o split\n\n  "
-             "ratiorec data split plays.parquet -o split --by last --n 2")
+@app.command(
+    epilog="Examples:\n\n  ratiorec data split clicks.csv -o split\n\n  "
+    "ratiorec data split plays.parquet -o split --by last --n 2"
+)
 def split(
     data: o.Data,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
@@ -110,9 +115,9 @@ def split(
 
     from ratiorec.data.dataset import Dataset
     from ratiorec.data.sources import write_lightgcn
-    from ratiorec.data.split import LeaveLast, RatioSplit, TimeSplit
+    from ratiorec.data.split import LeaveLast, RatioSplit, Split, TimeSplit
 
-    splitters = {"ratio": RatioSplit(fraction), "last": LeaveLast(n), "time": TimeSplit(fraction)}
+    splitters: dict[str, Callable[..., Split]] = {"ratio": RatioSplit(fraction), "last": LeaveLast(n), "time": TimeSplit(fraction)}
     if by not in splitters:
         raise ConfigError("unknown split", where="--by", found=by, wanted=", ".join(splitters))
     dataset = o.load_data(data, data_dir, user, item, None, timestamp, delimiter, header)

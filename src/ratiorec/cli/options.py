@@ -55,6 +55,26 @@ def load_data(
     )
 
 
+def read_lines(path: Path) -> list[str]:
+    """The lines of a file of ids; blank ones do not count."""
+    from ratiorec.errors import DataError, DataNotFoundError
+
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise DataNotFoundError(
+            "no such file of ids", where=str(path), found="nothing", wanted="a file, one id a line"
+        ) from None
+    except (UnicodeDecodeError, OSError) as error:
+        raise DataError(
+            "the file of ids cannot be read",
+            where=str(path),
+            found=str(error),
+            wanted="UTF-8 text, one id a line",
+        ) from None
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
 def print_json(value: dict[str, Any]) -> None:
     """One JSON object on standard output."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))

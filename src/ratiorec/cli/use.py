@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from ratiorec.artifact import Artifact
     from ratiorec.data.interactions import Interactions
     from ratiorec.evaluate import Report
+    from ratiorec.tables import Recommendations
 
 EVALUATE_EXAMPLES = """Examples:
 
@@ -34,7 +38,12 @@ SIMILAR_EXAMPLES = """Examples:
   ratiorec similar model --item 1234 -k 5
 """
 
-OnUnknown = Annotated[str, typer.Option(help="Unknown ids: raise, skip or fallback.")]
+OnUnknown = Annotated[
+    Literal["raise", "skip", "fallback"], typer.Option(help="What to do about unknown ids.")
+]
+OnUnknownPair = Annotated[
+    Literal["raise", "skip"], typer.Option(help="What to do about pairs with unknown ids.")
+]
 
 
 def evaluate(
@@ -46,7 +55,7 @@ def evaluate(
     per_user: Annotated[
         Path | None, typer.Option(help="Write every user's figures (.parquet or .csv).")
     ] = None,
-    on_unknown: OnUnknown = "raise",
+    on_unknown: OnUnknownPair = "raise",
     data_dir: o.DataDir = None,
     user: o.User = None,
     item: o.Item = None,
@@ -102,9 +111,10 @@ def _test_pairs(
     return dataset.test
 
 
-def _judge(model: Artifact, pairs: Interactions, ks: tuple[int, ...], on_unknown: str) -> Report:
-    aligned = pairs.aligned_to(model.users, model.items, on_unknown=on_unknown)  # type: ignore[arg-type]
-    return model.evaluate(aligned, ks=ks)
+def _judge(
+    model: Artifact, pairs: Interactions, ks: tuple[int, ...], on_unknown: OnUnknownPair
+) -> Report:
+    return model.evaluate(pairs, ks, on_unknown=on_unknown)
 
 
 def _print_report(result: dict[str, Any]) -> None:
@@ -141,7 +151,7 @@ def recommend(
 ) -> None:
     """The best items for one user, for a file of users, or for everyone."""
     from ratiorec.artifact import Artifact
-    from ratiorec.recommend import write_parquet
+    from ratiorec.tables import write_parquet
 
     given = [user is not None, users is not None, everyone]
     if sum(given) != 1:
@@ -152,64 +162,61 @@ def recommend(
             wanted="exactly one of them",
         )
     artifact = Artifact.load(model)
-    ids = artifact.users.ids if everyone else _lines(users) if users else user
-    blocks = artifact.recommend_blocks(
-        ids,
-        k,
-        exclude_seen=not include_seen,
-        allow=_lines(allow) if allow else None,
-        deny=_lines(deny) if deny else None,
-        on_unknown=on_unknown,
-        memory_mb=memory_mb,
-    )
-    if output is not None:
-        n_rows = write_parquet(_with_progress(blocks, len(ids or ())), output)
-        o.say(f"{n_rows:,} rows in {output}")
-        return
-    for number, block in enumerate(blocks):
-        if json:
-            _print_json_block(block, first=number == 0)
+    ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
+    with _progress_bar(shown=output is not None) as progress:
+        blocks = artifact.recommend_blocks(
+            ids,
+            k,
+            exclude_seen=not include_seen,
+            allow=o.read_lines(allow) if allow else None,
+            deny=o.read_lines(deny) if deny else None,
+            on_unknown=on_unknown,
+            memory_mb=memory_mb,
+            progress=progress,
+        )
+        if output is not None:
+            n_rows = write_parquet(blocks, output)
+            summary = {"rows": n_rows, "users": len(ids), "file": str(output)}
+        elif json:
+            _print_json_blocks(blocks)
         else:
-            _print_lists(block, k)
-    if json:
-        typer.echo("]}")
+            _print_lists(blocks)
+    if output is not None:
+        o.print_json(summary) if json else o.say(f"{n_rows:,} rows in {output}")
 
 
-def _lines(path: Path) -> list[str]:
-    from ratiorec.data.sources import read_ids
-
-    return read_ids(path)
-
-
-def _with_progress(blocks: Any, n_users: int) -> Any:
+@contextmanager
+def _progress_bar(*, shown: bool) -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import MofNCompleteColumn, Progress
 
     console = Console(stderr=True)
-    with Progress(console=console, disable=not console.is_terminal, transient=True) as bar:
-        task = bar.add_task("recommending", total=n_users)
-        for block in blocks:
-            yield block
-            bar.advance(task, block.n_users)
+    hidden = not (shown and console.is_terminal)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
+        task = bar.add_task("users", total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
-def _print_json_block(block: Any, *, first: bool) -> None:
-    """Blocks make one JSON object together, so that --all --json needs no more memory."""
-    import json
+def _print_json_blocks(blocks: Iterable[Recommendations]) -> None:
+    """One JSON object written block by block, so that --all needs no more memory than one."""
+    opening = '{"recommendations": [\n'
+    for block in blocks:
+        for row in block.to_dicts():
+            typer.echo(opening + dumps(row, ensure_ascii=False), nl=False)
+            opening = ",\n"
+    typer.echo("\n]}" if opening == ",\n" else opening + "]}")
 
-    typer.echo('{"recommendations": [' if first else ",")
-    rows = (json.dumps(row, ensure_ascii=False) for row in block.to_dicts())
-    typer.echo(",\n".join(rows))
 
-
-def _print_lists(block: Any, k: int) -> None:
+def _print_lists(blocks: Iterable[Recommendations]) -> None:
     last = None
-    for row in block.to_dicts():
-        if row["user_id"] != last:
-            last = row["user_id"]
-            typer.echo(f"{last}")
-        name = f"  {row['item_name']}" if "item_name" in row else ""
-        typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row['item_id']}{name}")
+    for block in blocks:
+        for row in block.to_dicts():
+            if row["user_id"] != last:
+                last = row["user_id"]
+                typer.echo(f"{last}")
+            name = f"  {row['item_name']}" if "item_name" in row else ""
+            typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row['item_id']}{name}")
 
 
 def similar(

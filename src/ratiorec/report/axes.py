@@ -57,7 +57,7 @@ class Axis:
 def drawable(values: ArrayLike, *, log: bool) -> NDArray[np.bool_]:
     """Which values have a place on an axis of this kind."""
     numbers = np.asarray(values, dtype=np.float64)
-    possible = np.isfinite(numbers) & (np.abs(numbers) <= LARGEST)
+    possible = np.abs(numbers) <= LARGEST  # which neither NaN nor infinity is
     return possible & (numbers >= 1 / LARGEST) if log else possible
 
 

@@ -19,7 +19,7 @@ def escape(text: str) -> Markup:
     >>> escape('<b title="x">')
     '&lt;b title=&quot;x&quot;&gt;'
     """
-    return Markup(str(_UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)))
+    return Markup(html.escape(_UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)))
 
 
 def join(*parts: Markup) -> Markup:

@@ -86,7 +86,8 @@ class _UnlabelledMean(torch.autograd.Function):
         n = normaliser(total_weight, len(items))
         ctx.save_for_backward(users, items, gradient, n)
         ctx.tile = tile
-        return total_loss / n
+        value: Tensor = total_loss / n
+        return value
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None, None]:

@@ -55,9 +55,13 @@ def read_delimited(
 
 
 def _positions(dialect: Dialect, columns: Columns, where: str) -> Positions:
-    if dialect.has_header:
+    if not dialect.has_header:
+        return columns.in_order(dialect.n_columns, where=where, usable=dialect.usable)
+    try:
         return columns.among(dialect.first_row, where=where)
-    return columns.in_order(dialect.n_columns, where=where, usable=dialect.usable)
+    except DataError as error:
+        wanted = f"{error.wanted}; if the first line is a row and no header, header=False"
+        raise DataError(error.what, where=where, found=error.found, wanted=wanted) from None
 
 
 def _parse(path: Path, dialect: Dialect, positions: Positions) -> pa.Table:

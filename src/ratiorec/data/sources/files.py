@@ -47,10 +47,7 @@ def read(
     """
     path = Path(path)
     _require_file(path)
-    suffixes = [suffix.lower() for suffix in path.suffixes]
-    if suffixes[-1:] == [".gz"]:
-        suffixes = suffixes[:-1] if suffixes[-2:-1] and suffixes[-2] in TEXT_SUFFIXES else suffixes
-    suffix = suffixes[-1] if suffixes else ""
+    suffix = _suffix(path)
     if suffix in TEXT_SUFFIXES:
         return read_delimited(path, columns=columns, delimiter=delimiter, header=header)
     if suffix == ".parquet":
@@ -59,11 +56,21 @@ def read(
         return _read_table(path, columns, "Arrow", _arrow_columns)
     if suffix == ".npz":
         return _read_npz(path)
+    raise _unknown_format(path)
+
+
+def _suffix(path: Path) -> str:
+    """What says the format: the last suffix, or the one before .gz where that is text."""
+    *before, last = ["", *(suffix.lower() for suffix in path.suffixes)]
+    return before[-1] if last == ".gz" and before[-1] in TEXT_SUFFIXES else last
+
+
+def _unknown_format(path: Path) -> DataError:
     known = (*TEXT_SUFFIXES, ".parquet", *ARROW_SUFFIXES, ".npz")
-    raise DataError(
+    return DataError(
         "unknown file format",
         where=str(path),
-        found=f"the suffix {suffix!r}",
+        found=f"the suffix {_suffix(path)!r}",
         wanted=f"one of {', '.join(known)}; text may be gzipped (.csv.gz)",
     )
 

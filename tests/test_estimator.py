@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import ratiorec.experiment
+from ratiorec.artifact import Artifact
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.errors import ConfigError, ModelError, UnknownIdError
+from ratiorec.estimator import RatioRec
+from ratiorec.fitting import StepTaken
+from ratiorec.scorers import InnerProduct
+
+N_USERS, N_ITEMS = 12, 20
+
+
+def user_items(seed: int = 0) -> scipy.sparse.csr_array:
+    dense = np.random.default_rng(seed).random((N_USERS, N_ITEMS)) < 0.2
+    dense[0] = False
+    dense[-1] = True  # one user has nothing and one has everything
+    return scipy.sparse.csr_array(dense.astype(np.float32))
+
+
+def trained(data: Interactions) -> Artifact:
+    """A model whose factors are random, as if it had been trained."""
+    rng = np.random.default_rng(1)
+    users = rng.standard_normal((data.n_users, 4), dtype=np.float32)
+    items = rng.standard_normal((data.n_items, 4), dtype=np.float32)
+    return Artifact.of(InnerProduct(users, items), data, settings={}, card={})
+
+
+@pytest.fixture
+def estimator() -> RatioRec:
+    return RatioRec.of(trained(Interactions.from_csr(user_items())))
+
+
+def test_one_user_gets_one_row_and_several_get_several(estimator: RatioRec) -> None:
+    ids, scores = estimator.recommend(3, N=5)
+    assert ids.shape == scores.shape == (5,)
+    many_ids, many_scores = estimator.recommend([2, 3], N=5)
+    assert many_ids.shape == many_scores.shape == (2, 5)
+    assert many_ids[1].tolist() == ids.tolist()
+    assert many_scores[1].tobytes() == scores.tobytes()
+    assert estimator.recommend(np.array([3]), N=5)[0].shape == (1, 5)
+
+
+def test_items_of_training_are_left_out_unless_asked_for(estimator: RatioRec) -> None:
+    liked = user_items().toarray()
+    for user in range(N_USERS):
+        ids, _ = estimator.recommend(user, N=N_ITEMS)
+        assert not liked[user, ids[ids >= 0]].any()
+        assert (ids >= 0).sum() == (liked[user] == 0).sum()
+        everything, _ = estimator.recommend(user, N=N_ITEMS, filter_already_liked_items=False)
+        assert sorted(everything) == list(range(N_ITEMS))
+
+
+def test_rows_given_are_left_out_in_place_of_those_of_training(estimator: RatioRec) -> None:
+    other = user_items(seed=5)
+    users = np.array([4, 1, 4])
+    rows = other[[7, 8, 9]]
+    ids, scores = estimator.recommend(users, rows, N=N_ITEMS)
+    all_scores = estimator.model.scorer.scores(users)
+    for row in range(3):
+        listed = ids[row][ids[row] >= 0]
+        expected = np.flatnonzero(rows.toarray()[row] == 0)
+        assert sorted(listed) == expected.tolist()
+        assert scores[row, : len(listed)].tolist() == all_scores[row, listed].tolist()
+    one, _ = estimator.recommend(4, other[[7]], N=N_ITEMS)
+    assert one.tolist() == ids[0].tolist()
+
+
+def test_rows_that_do_not_fit_the_question_are_refused(estimator: RatioRec) -> None:
+    with pytest.raises(ConfigError, match=r"found: a matrix \[12, 20\]; wanted: \[1, 20\]"):
+        estimator.recommend(3, user_items())
+
+
+def test_too_few_items_are_filled_up(estimator: RatioRec) -> None:
+    ids, scores = estimator.recommend(N_USERS - 1, N=3)
+    assert ids.tolist() == [-1, -1, -1]
+    assert scores.tolist() == [-np.inf] * 3
+    ids, scores = estimator.recommend(0, N=N_ITEMS + 2)
+    assert sorted(ids[:N_ITEMS]) == list(range(N_ITEMS))
+    assert ids[N_ITEMS:].tolist() == [-1, -1]
+    assert scores[N_ITEMS:].tolist() == [-np.inf] * 2
+
+
+def test_items_can_be_filtered_or_listed(estimator: RatioRec) -> None:
+    ids, _ = estimator.recommend(0, N=N_ITEMS, filter_items=[1, 2])
+    assert set(ids[ids >= 0]) == set(range(N_ITEMS)) - {1, 2}
+    ids, _ = estimator.recommend(0, N=4, items=[1, 2, 5])
+    assert set(ids[:3]) == {1, 2, 5}
+    ids, _ = estimator.recommend(0, N=4, items=[1, 2, 5], filter_items=[2])
+    assert set(ids) == {1, 5, -1}
+    assert (estimator.recommend(0, N=4, items=[])[0] == -1).all()
+
+
+@pytest.mark.parametrize("user", [-1, N_USERS, [0, N_USERS], "3", 1.5])
+def test_a_user_out_of_range_is_refused(estimator: RatioRec, user: Any) -> None:
+    with pytest.raises(UnknownIdError, match="no such user index"):
+        estimator.recommend(user)
+
+
+def test_an_item_out_of_range_is_refused(estimator: RatioRec) -> None:
+    with pytest.raises(UnknownIdError, match="no such item index"):
+        estimator.similar_items(N_ITEMS)
+    with pytest.raises(UnknownIdError, match="no such filtered index"):
+        estimator.recommend(0, filter_items=[N_ITEMS])
+
+
+def test_n_must_be_positive(estimator: RatioRec) -> None:
+    with pytest.raises(ConfigError, match="k must be positive"):
+        estimator.recommend(0, N=0)
+
+
+@pytest.mark.parametrize(
+    ("ask", "factors"),
+    [
+        (RatioRec.similar_items, lambda e: e.item_factors),
+        (RatioRec.similar_users, lambda e: e.user_factors),
+    ],
+)
+def test_similar_ones_have_the_largest_cosine_beginning_with_itself(
+    estimator: RatioRec, ask: Callable[..., Any], factors: Callable[[RatioRec], np.ndarray]
+) -> None:
+    vectors = factors(estimator).astype(np.float64)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    ids, scores = ask(estimator, 6, N=5)
+    expected = np.argsort(-(vectors @ vectors[6]), kind="stable")[:5]
+    assert ids.tolist() == expected.tolist()
+    assert ids[0] == 6
+    np.testing.assert_allclose(scores, (vectors @ vectors[6])[expected], atol=1e-6)
+    assert ask(estimator, [6, 1], N=5)[0].shape == (2, 5)
+
+
+def test_similar_items_can_be_filtered_or_listed(estimator: RatioRec) -> None:
+    assert set(estimator.similar_items(6, N=3, items=[6, 7, 8], filter_items=[7])[0]) == {6, 8, -1}
+    assert set(estimator.similar_users(6, N=3, users=[6, 7, 8], filter_users=[7])[0]) == {6, 8, -1}
+
+
+def test_factors_have_one_row_each(estimator: RatioRec) -> None:
+    assert estimator.user_factors.shape == (N_USERS, 4)
+    assert estimator.item_factors.shape == (N_ITEMS, 4)
+
+
+def test_a_saved_recommender_recommends_the_same(estimator: RatioRec, tmp_path: Path) -> None:
+    estimator.save(tmp_path / "model")
+    again = RatioRec.load(tmp_path / "model")
+    everyone = np.arange(N_USERS)
+    assert again.recommend(everyone)[0].tobytes() == estimator.recommend(everyone)[0].tobytes()
+    assert again.recommend(everyone)[1].tobytes() == estimator.recommend(everyone)[1].tobytes()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda e: e.recommend(0),
+        lambda e: e.similar_items(0),
+        lambda e: e.similar_users(0),
+        lambda e: e.save("model"),
+        lambda e: e.user_factors,
+        lambda e: e.item_factors,
+    ],
+)
+def test_before_fit_everything_else_says_so(ask: Callable[[RatioRec], Any]) -> None:
+    with pytest.raises(ModelError, match=r"has not been fitted.*fit\(user_items\)"):
+        ask(RatioRec())
+
+
+def test_fit_hands_over_pairs_and_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+
+    def fit(data: Interactions, **options: Any) -> Artifact:
+        asked.update(options, data=data)
+        options["observe"](StepTaken("training", 1, 1, 10, 0.5))
+        return trained(data)
+
+    monkeypatch.setattr(ratiorec.experiment, "fit", fit)
+    estimator = RatioRec(preset="bpr", seed=7, device="cpu", validation=0.2, max_seconds=5.0)
+    assert estimator.fit(user_items(), show_progress=False) is estimator
+    assert (asked["preset"], asked["seed"], asked["device"]) == ("bpr", 7, "cpu")
+    assert (asked["options"].validation, asked["options"].max_seconds) == (0.2, 5.0)
+    assert asked["data"].csr().toarray().tolist() == user_items().toarray().tolist()
+    assert estimator.recommend(3)[0].shape == (10,)
+
+
+def test_fit_is_called_as_it_is_defined() -> None:
+    parameters = inspect.signature(ratiorec.experiment.fit).parameters
+    assert {"preset", "seed", "device", "options", "observe"} <= set(parameters)
+
+
+def test_an_unknown_option_is_refused_with_those_there_are() -> None:
+    with pytest.raises(ConfigError, match=r"found: validatoin; wanted: one of validation, refit"):
+        RatioRec(validatoin=0.2).fit(user_items())
+
+
+def test_the_arguments_have_the_names_and_the_order_of_implicit() -> None:
+    names = list(inspect.signature(RatioRec.recommend).parameters)[1:]
+    assert names[:5] == ["userid", "user_items", "N", "filter_already_liked_items", "filter_items"]
+    assert "items" in names
+    assert list(inspect.signature(RatioRec.fit).parameters)[1:] == ["user_items", "show_progress"]
+
+
+def test_ids_of_another_world_are_its_indices(tmp_path: Path) -> None:
+    """A model that was trained on text ids is asked by dense index all the same."""
+    users = Vocabulary(np.array(["ann", "bob"], object), "user")
+    items = Vocabulary(np.array(["x", "y", "z"], object), "item")
+    estimator = RatioRec.of(trained(Interactions.from_indices(users, items, [0], [2])))
+    assert set(estimator.recommend(0, N=3)[0]) == {0, 1, -1}
