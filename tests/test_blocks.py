@@ -76,7 +76,6 @@ def test_outside_the_blocks_run_one_after_another_in_the_callers_thread() -> Non
 def test_threads_are_given_back_even_after_an_error() -> None:
     torch.set_num_threads(3)
     with pytest.raises(ZeroDivisionError), fixed_blocks():
-        assert torch.get_num_threads() == 1
         for_each_block(lambda block: void(1 // block.start), cut(4, 1))
     assert torch.get_num_threads() == 3
     threads: list[int] = []

@@ -67,9 +67,10 @@ from ratiorec.scorers import InnerProduct
 rng = np.random.default_rng(0)
 digest = hashlib.sha256()
 for dimension in (10, 64, 300, 512, 1024):
-    users = rng.standard_normal((333, dimension), dtype=np.float32)
-    items = rng.standard_normal((5003, dimension), dtype=np.float32)
-    digest.update(InnerProduct(users, items).scores(np.arange(333)).tobytes())
+    for n_items in (2, 3, 5, 15, 33, 129, 2003):
+        users = rng.standard_normal((599, dimension), dtype=np.float32)
+        items = rng.standard_normal((n_items, dimension), dtype=np.float32)
+        digest.update(InnerProduct(users, items).scores(np.arange(599)).tobytes())
 print(digest.hexdigest())
 """
     digests = {

@@ -26,7 +26,9 @@ def explained() -> list[str]:
 
 
 def test_every_cited_formula_is_explained() -> None:
-    unknown = {identifier: at for identifier, at in cited().items() if identifier not in explained()}
+    unknown = {
+        identifier: at for identifier, at in cited().items() if identifier not in explained()
+    }
     assert not unknown
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from ratiorec.version import __version__
 
 _HOME = {
     "Artifact": "ratiorec.artifact",

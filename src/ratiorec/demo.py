@@ -27,6 +27,8 @@ from ratiorec.risk.weights import Uniform
 from ratiorec.scorers import InnerProduct
 from ratiorec.training import Training
 
+# many pairs for each user, so that what is random in them hides little of the truth
+POPULATION = Synthetic(n_users=3000, n_items=400, mean_pairs=80)
 METRICS = ("recall@20", "ndcg@20", "precision@20", "hit_rate@20")
 
 # the paper's method, for data small enough that one batch holds every user
@@ -36,7 +38,7 @@ RANKING = Settings(training=Training(learning_rate=0.02, penalty=0.005, epochs=4
 def recovery_settings(generator: Generator = LEAST_SQUARES) -> Settings:
     """A risk whose minimiser is the true ratio: even weights and no corrections."""
     return Settings(
-        encoder=Factorisation(dimension=16),
+        encoder=Factorisation(dimension=8),
         risk=DensityRatio(
             generator=generator,
             weights=Uniform(),
@@ -44,7 +46,7 @@ def recovery_settings(generator: Generator = LEAST_SQUARES) -> Settings:
             upper_bound=float("inf"),
         ),
         batches=UserBatches(10_000),
-        training=Training(learning_rate=0.02, penalty=0.01, epochs=1000, validate_every=10),
+        training=Training(learning_rate=0.02, penalty=0.2, epochs=1000, validate_every=10),
     )
 
 
@@ -61,7 +63,7 @@ class Demonstration:
 
 def run(*, seed: int = 0, observe: Observer = lambda event: None) -> Demonstration:
     """Draw the pairs, train, judge beside most-popular, compare with the truth."""
-    data = Synthetic()(rng=np.random.default_rng(seed))
+    data = POPULATION(rng=np.random.default_rng(seed))
     model = fit(data.dataset, settings=RANKING, seed=seed, device="cpu", observe=observe)
     even = fit(
         data.dataset.train,

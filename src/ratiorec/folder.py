@@ -62,6 +62,11 @@ def write_model(folder: str | Path, content: Mapping[str, Any], arrays: Arrays) 
     _remove_stale(path, keep=file, old=old)
 
 
+def require_replaceable(folder: str | Path) -> None:
+    """Refuse, before anything is trained, a folder that a model may not be written to."""
+    _replaceable(Path(folder))
+
+
 def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The content and the arrays of a model, each checked against its hash.
 

@@ -10,6 +10,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from ratiorec.version import __version__
+
 
 def describe_machine(device: str) -> dict[str, Any]:
     """Processor, cores, memory and, where one is used, the graphics card."""
@@ -29,8 +31,6 @@ def describe_machine(device: str) -> dict[str, Any]:
 
 def versions() -> dict[str, str]:
     """The versions that may change a figure."""
-    from ratiorec import __version__
-
     found = {"ratiorec": __version__, "python": platform.python_version()}
     for package in ("torch", "numpy", "scipy"):
         try:

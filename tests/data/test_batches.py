@@ -77,9 +77,7 @@ def test_prior_popularity_and_inclusion_belong_to_their_users_and_items(seed: in
     n_eligible = int((data.user_degrees > 0).sum())
     for batch in epochs(rng):
         users, items = batch.users.numpy(), batch.candidates.numpy()
-        np.testing.assert_allclose(
-            batch.prior, data.user_degrees[users] / data.n_items, rtol=1e-6
-        )
+        np.testing.assert_allclose(batch.prior, data.user_degrees[users] / data.n_items, rtol=1e-6)
         assert batch.popularity.tolist() == data.item_degrees[items].tolist()
         expected = inclusion_probability(
             data.item_degrees[items], n_users=n_eligible, n_drawn=len(users)
@@ -128,9 +126,7 @@ def test_the_same_seed_deals_the_same_batches() -> None:
     for a, b in zip(first, second, strict=True):
         for field in dataclasses.fields(Batch):
             assert torch.equal(getattr(a, field.name), getattr(b, field.name))
-    assert any(
-        not torch.equal(a.users, c.users) for a, c in zip(first, third, strict=True)
-    )
+    assert any(not torch.equal(a.users, c.users) for a, c in zip(first, third, strict=True))
 
 
 def test_epochs_differ_from_one_another() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from file_server import FileServer, serving
 
+from file_server import FileServer, serving
 from ratiorec.data.download import HttpDownload
 from ratiorec.data.registry import PinnedFile
 from ratiorec.errors import ConfigError, DownloadError, StorageError
@@ -111,7 +111,7 @@ def test_a_body_that_is_too_large_stops_early(
 ) -> None:
     server.files["/a.txt"] = CONTENT * 100  # 30 MB, more than sockets hold
     server.tells_length = tells_length
-    with pytest.raises(DownloadError, match="bytes announced|more than 300,000 bytes"):
+    with pytest.raises(DownloadError, match=r"bytes announced|more than 300,000 bytes"):
         HURRIED(f"{server.url}/a.txt", tmp_path / "a.txt", pinned=PINNED)
     assert server.n_bytes_sent < len(CONTENT) * 50
     assert list(tmp_path.iterdir()) == []

@@ -59,7 +59,7 @@ def popularity(exponent: float) -> WeightRule:
 
 
 def hard_sample(sample: Sample, ratios: list[list[float]]) -> PairWeights:
-    return [[1 / r for r in row] for row in ratios], [[r for r in row] for row in ratios]
+    return [[1 / r for r in row] for row in ratios], ratios
 
 
 def frozen(users: Table, items: Table, link: str) -> WeightRule:

@@ -30,9 +30,7 @@ WEIGHTS = ("uniform", "popularity", "hard-sample", "frozen")
 N_USERS, N_ITEMS = 6, 9
 
 
-def both_weights(
-    kind: str, link: str, rng: np.random.Generator
-) -> tuple[Weights, slow.WeightRule]:
+def both_weights(kind: str, link: str, rng: np.random.Generator) -> tuple[Weights, slow.WeightRule]:
     """The same weights as a part, and as a rule of the reference."""
     if kind == "uniform":
         return Uniform(), slow.uniform
@@ -41,9 +39,7 @@ def both_weights(
     if kind == "hard-sample":
         return HardSample(), slow.hard_sample
     first = random_embeddings(rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=4)
-    return Frozen(first, LINKS[link]), slow.frozen(
-        first.users.tolist(), first.items.tolist(), link
-    )
+    return Frozen(first, LINKS[link]), slow.frozen(first.users.tolist(), first.items.tolist(), link)
 
 
 def compare(
@@ -84,9 +80,7 @@ def test_value_and_gradient_equal_the_plain_loops(
     for sampling, upper_bound in itertools.product(SAMPLING, (0.3, 70.0, math.inf)):
         compare(
             random_batch(rng, n_users=N_USERS, n_items=N_ITEMS),
-            random_embeddings(
-                rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=largest_score
-            ),
+            random_embeddings(rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=largest_score),
             generator=generator,
             link=link,
             weights=weights,

@@ -83,7 +83,7 @@ def fetch(
     with Progress(*columns, TimeRemainingColumn(), console=console) as bar:
         tasks: dict[str, Any] = {}
 
-        def show(file: str, done: int, total: int) -> None:
+        def show(file: str, done: int, total: int | None) -> None:
             if file not in tasks:
                 tasks[file] = bar.add_task(file, total=total)
             bar.update(tasks[file], completed=done)
@@ -117,7 +117,11 @@ def split(
     from ratiorec.data.sources import write_lightgcn
     from ratiorec.data.split import LeaveLast, RatioSplit, Split, TimeSplit
 
-    splitters: dict[str, Callable[..., Split]] = {"ratio": RatioSplit(fraction), "last": LeaveLast(n), "time": TimeSplit(fraction)}
+    splitters: dict[str, Callable[..., Split]] = {
+        "ratio": RatioSplit(fraction),
+        "last": LeaveLast(n),
+        "time": TimeSplit(fraction),
+    }
     if by not in splitters:
         raise ConfigError("unknown split", where="--by", found=by, wanted=", ".join(splitters))
     dataset = o.load_data(data, data_dir, user, item, None, timestamp, delimiter, header)

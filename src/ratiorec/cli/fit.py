@@ -60,7 +60,7 @@ def fit(
     json: o.Json = False,
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
-    from ratiorec.artifact import require_model_place
+    from ratiorec.folder import require_replaceable
     from ratiorec.checkpoint import Checkpoints
     from ratiorec.config import resolve
     from ratiorec.experiment import find_device
@@ -69,7 +69,7 @@ def fit(
 
     settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
     find_device(device)
-    require_model_place(output)
+    require_replaceable(output)
     folder = checkpoint_dir or output.with_name(output.name + ".checkpoint")
     fit_options = FitOptions(
         validation=validation,

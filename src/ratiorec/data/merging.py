@@ -34,7 +34,7 @@ def merge_pairs(
     _check_range(items, n_items, "item")
     width = max(n_items, 1)
     key = users * width + items
-    if weights is None and timestamps is None:  # sorting keys alone takes a tenth of the time
+    if weights is None and timestamps is None:  # sorting takes half the time without an order
         key.sort()
         key = key[_starts_of_runs(key)]
         return MergedPairs(_row_ends(key // width, n_users), (key % width).astype(np.int32))

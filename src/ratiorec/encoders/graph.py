@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -81,13 +82,17 @@ def _row_block_product(
 ) -> Callable[[Tensor], Tensor]:
     if device.type == "cpu" and not torch.backends.mkl.is_available():  # type: ignore[no-untyped-call]
         return _scipy_product(indptr, indices, values, n_nodes)
-    matrix = torch.sparse_csr_tensor(
-        torch.from_numpy(indptr.astype(np.int32)),
-        torch.from_numpy(indices),
-        torch.from_numpy(values),
-        size=(len(indptr) - 1, n_nodes),
-        device=device,
-    )
+    with warnings.catch_warnings():
+        # torch calls the whole format a beta; of it only this product is used, and tested
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        matrix = torch.sparse_csr_tensor(
+            torch.from_numpy(indptr.astype(np.int32)),
+            torch.from_numpy(indices),
+            torch.from_numpy(values),
+            size=(len(indptr) - 1, n_nodes),
+            device=device,
+            check_invariants=False,
+        )
     return lambda table: matrix.to(table.dtype) @ table
 
 
