@@ -66,7 +66,7 @@ import hashlib, numpy as np
 from ratiorec.scorers import InnerProduct
 rng = np.random.default_rng(0)
 digest = hashlib.sha256()
-for dimension in (10, 64, 300, 512, 1024):
+for dimension in (10, 64, 300, 500, 513, 1024):
     for n_items in (2, 3, 5, 15, 33, 129, 2003):
         users = rng.standard_normal((599, dimension), dtype=np.float32)
         items = rng.standard_normal((n_items, dimension), dtype=np.float32)

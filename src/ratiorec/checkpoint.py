@@ -14,7 +14,6 @@ from ratiorec.errors import CheckpointError
 from ratiorec.files import atomic_write
 
 FILE = "checkpoint.safetensors"
-LOG = "training.jsonl"
 FORMAT = 1
 
 
@@ -38,7 +37,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Checkpoints:
-    """The folder of one run's checkpoint and log."""
+    """The folder of one run's checkpoint."""
 
     folder: Path
 

@@ -233,7 +233,8 @@ def _ratio_section(demonstration: Demonstration) -> page.Section:
                 diagonal=True,
             ),
             f"With uniform weights the risk is minimised by the true ratio; Spearman's rank "
-            f"correlation is {correlation:.3f}. The hard-sample weights of DREGN-CF trade this "
-            f"for better lists ({demonstration.correlations['DREGN-CF']:.3f}).",
+            f"correlation of the two is {correlation:.3f}. The hard-sample weights of DREGN-CF "
+            f"aim at the top of each list instead; its order still correlates at "
+            f"{demonstration.correlations['DREGN-CF']:.3f}.",
         ),
     )

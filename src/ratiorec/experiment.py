@@ -12,11 +12,10 @@ from typing import Any
 import torch
 
 from ratiorec.artifact import Artifact
-from ratiorec.checkpoint import LOG
 from ratiorec.config import Settings, to_table
 from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions, require_trainable
-from ratiorec.errors import DeviceError
+from ratiorec.errors import DeviceError, StorageError
 from ratiorec.fitting import EpochFinished, Fit, FitOptions, Fitted, Observer, StepTaken
 from ratiorec.machine import commit, describe_machine, peak_memory_mb, versions
 from ratiorec.presets import preset as preset_settings
@@ -52,7 +51,7 @@ def fit(
     dataset = data if isinstance(data, Dataset) else Dataset("data", data)
     require_trainable(dataset.train)
     place = find_device(device)
-    with TrainingLog(options, observe) as log:
+    with TrainingLog(options.log, observe) as log:
         fitted = Fit(
             dataset.train,
             chosen,
@@ -128,26 +127,36 @@ def result_record(model: Artifact, *, target: str, protocol: str, command: str) 
 
 @dataclass
 class TrainingLog:
-    """Passes events on and, beside a checkpoint, writes every epoch as a line of JSON."""
+    """Passes events on and writes every epoch as a line of JSON, where a file is given."""
 
-    options: FitOptions
+    path: Path | None
     observe: Observer
     seconds: float = 0.0
 
     def __enter__(self) -> TrainingLog:
         self._started = time.monotonic()
-        self._path: Path | None = None
-        if self.options.checkpoints:
-            self.options.checkpoints.folder.mkdir(parents=True, exist_ok=True)
-            self._path = self.options.checkpoints.folder / LOG
-            self._path.write_text("")  # a resumed run tells its earlier epochs again
+        self._write("w", "")  # a resumed run tells its earlier epochs again
         return self
 
     def __call__(self, event: StepTaken | EpochFinished) -> None:
-        if isinstance(event, EpochFinished) and self._path:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(event.record) + "\n")
+        if isinstance(event, EpochFinished):
+            self._write("a", json.dumps(event.record) + "\n")
         self.observe(event)
+
+    def _write(self, mode: str, text: str) -> None:
+        if self.path is None:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open(mode, encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            raise StorageError(
+                "the training log cannot be written",
+                where=str(self.path),
+                found=error.strerror or str(error),
+                wanted="a place that may be written to and has room",
+            ) from error
 
     def __exit__(self, *_: object) -> None:
         self.seconds = time.monotonic() - self._started

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,7 @@ class FitOptions:
 
     `validation` is the share of each user's pairs that chooses the stopping step; 0 trains
     for the configured epochs. A checkpoint is written every `checkpoint_seconds` into
-    `checkpoints`, where given.
+    `checkpoints`, and every epoch as a line of JSON to `log`, where given.
     """
 
     validation: float = 0.1
@@ -51,6 +52,7 @@ class FitOptions:
     checkpoints: Checkpoints | None = None
     checkpoint_seconds: float = 30.0
     resume: bool = False
+    log: Path | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation < 1:

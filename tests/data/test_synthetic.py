@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scipy.stats import spearmanr
 
 from ratiorec.data.synthetic import (
@@ -28,10 +31,10 @@ def draw(settings: Synthetic, seed: int = 0) -> SyntheticData:
     return settings(rng=np.random.default_rng(seed))
 
 
-def drawn_matrix(data: SyntheticData) -> np.ndarray:
+def drawn_matrix(data: SyntheticData) -> NDArray[np.bool_]:
     """Which pairs were drawn, train and test together."""
     assert data.dataset.test is not None
-    return (data.dataset.train.csr().toarray() + data.dataset.test.csr().toarray()) > 0
+    return np.asarray(data.dataset.train.csr().toarray() + data.dataset.test.csr().toarray() > 0)
 
 
 def test_the_ratio_is_positive_and_averages_one_over_the_items(data: SyntheticData) -> None:
@@ -69,6 +72,21 @@ def test_an_item_is_drawn_with_exactly_its_probability() -> None:
     probability = n_pairs * share
     deviation = np.sqrt(probability * (1 - probability) / n_draws)
     assert (np.abs(drawn.mean(axis=0) - probability) < 5 * deviation).all()
+
+
+def test_any_two_items_may_be_drawn_together() -> None:
+    n_draws = 3000
+    drawn = draw_distinct(
+        np.full((n_draws, 4), 1 / 4), np.full(n_draws, 2), rng=np.random.default_rng(0)
+    )
+    together = drawn.T.astype(int) @ drawn  # in one fixed order, items 0 and 1 never are
+    assert together[np.triu_indices(4, k=1)].min() > n_draws / 6 / 2  # six couples
+
+
+def test_shares_that_do_not_quite_add_up_still_give_every_user_all_pairs() -> None:
+    share = np.full((20_000, 10), 0.0999)  # rounding, exaggerated
+    drawn = draw_distinct(share, np.full(20_000, 4), rng=np.random.default_rng(0))
+    assert (drawn.sum(axis=1) == 4).all()
 
 
 def test_the_ratio_ranks_pairs_as_often_as_they_are_drawn(data: SyntheticData) -> None:
@@ -180,7 +198,7 @@ def test_names_stay_unique_beyond_the_word_lists() -> None:
         ("taste_strength", float("nan")),
     ],
 )
-def test_an_impossible_setting_is_refused_by_name(setting: str, value: float) -> None:
+def test_an_impossible_setting_is_refused_by_name(setting: str, value: Any) -> None:
     with pytest.raises(ConfigError) as caught:
         Synthetic(**{setting: value})
     assert caught.value.where == f"Synthetic.{setting}"

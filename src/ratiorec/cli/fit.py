@@ -47,6 +47,9 @@ def fit(
     ] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 30.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    log: Annotated[
+        Path | None, typer.Option(help="Default: the model folder's name with .training.jsonl.")
+    ] = None,
     record: Annotated[
         Path | None, typer.Option(help="Also write a result file, as under results/.")
     ] = None,
@@ -60,11 +63,11 @@ def fit(
     json: o.Json = False,
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
-    from ratiorec.folder import require_replaceable
     from ratiorec.checkpoint import Checkpoints
     from ratiorec.config import resolve
     from ratiorec.experiment import find_device
     from ratiorec.fitting import FitOptions
+    from ratiorec.folder import require_replaceable
     from ratiorec.presets import preset as preset_settings
 
     settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
@@ -78,6 +81,7 @@ def fit(
         checkpoints=Checkpoints(folder),
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,
+        log=log or output.with_name(output.name + ".training.jsonl"),
     )
     dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
     model = _train(dataset, preset, settings, seed, device, fit_options)
