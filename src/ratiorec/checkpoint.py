@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor
 
-from ratiorec.errors import CheckpointError
+from ratiorec.errors import CheckpointError, StorageError
 from ratiorec.files import atomic_write
 
 FILE = "checkpoint.safetensors"
@@ -45,7 +45,7 @@ class Checkpoints:
         """Replace the checkpoint; a crash leaves the old one."""
         from safetensors.torch import save
 
-        self.folder.mkdir(parents=True, exist_ok=True)
+        self._make_folder()
         header = json.dumps({"format": FORMAT, **asdict(progress)}, allow_nan=False)
         with atomic_write(self.folder / FILE) as file:
             file.write(save(tensors, metadata={"ratiorec": header}))
@@ -59,16 +59,17 @@ class Checkpoints:
             return None
         try:
             with safe_open(path, framework="pt") as file:
-                header = json.loads((file.metadata() or {})["ratiorec"])
+                header = dict(json.loads((file.metadata() or {})["ratiorec"]))
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        except (SafetensorError, KeyError, ValueError, OSError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
             raise CheckpointError(
                 "the checkpoint cannot be read",
                 where=str(path),
                 found=f"{type(error).__name__}: {error}",
                 wanted="a checkpoint of this program; without --resume training starts anew",
             ) from None
-        if header.pop("format", None) != FORMAT:
+        named = header.keys() == {field.name for field in fields(Progress)} | {"format"}
+        if not named or header.pop("format") != FORMAT:
             raise CheckpointError(
                 "the checkpoint has another format",
                 where=str(path),
@@ -80,8 +81,22 @@ class Checkpoints:
         return progress, tensors
 
     def remove(self) -> None:
-        """Drop the folder once its model is safe."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Drop the checkpoint once its model is safe, and nothing else that is in the folder."""
+        with contextlib.suppress(OSError):  # what is left over does no harm
+            for file in (self.folder / FILE, *self.folder.glob(f".{FILE}.*.tmp")):
+                file.unlink(missing_ok=True)
+            self.folder.rmdir()
+
+    def _make_folder(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StorageError(
+                "could not make the folder of the checkpoint",
+                where=str(self.folder),
+                found=error.strerror or str(error),
+                wanted="a path that may be written to, by --checkpoint-dir",
+            ) from error
 
 
 def _require_same_run(theirs: dict[str, Any], ours: dict[str, Any], path: Path) -> None:

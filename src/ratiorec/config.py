@@ -65,7 +65,8 @@ def to_table(part: Any) -> Table:
 
 def _to_value(name: str, value: Any) -> Any:
     if name in CONSTANTS:
-        return next(label for label, constant in CONSTANTS[name].items() if constant is value)
+        labels = (label for label, constant in CONSTANTS[name].items() if constant is value)
+        return next(labels, "custom")  # a constant that only code can make
     if name in KINDS:
         for label, kind in KINDS[name].items():
             if type(value) is kind:
@@ -141,7 +142,7 @@ def read_toml(path: Path) -> Table:
         raise ConfigError(
             "no such settings file", where=str(path), found="nothing", wanted="a TOML file"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise ConfigError(
             "the settings file cannot be read", where=str(path), found=str(error), wanted="TOML"
         ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -51,19 +52,21 @@ def fit(
     dataset = data if isinstance(data, Dataset) else Dataset("data", data)
     require_trainable(dataset.train)
     place = find_device(device)
-    with TrainingLog(options.log, observe) as log:
-        fitted = Fit(
-            dataset.train,
-            chosen,
-            options,
-            seed=seed,
-            device=place,
-            observe=log,
-            stop_requested=stop_requested,
-        )()
+    log = TrainingLog(options.log, observe)
+    run = Fit(
+        dataset.train,
+        chosen,
+        options,
+        seed=seed,
+        device=place,
+        observe=log,
+        stop_requested=stop_requested,
+    )
+    with log:
+        fitted = run()
     model = _assemble(dataset.train, fitted, to_table(chosen))
     test = None
-    if dataset.test is not None:
+    if dataset.test is not None and dataset.test.n_pairs:
         report = model.evaluate(dataset.test, ks=(20,))
         test = {name: report.value(name) for name in ("recall@20", "ndcg@20")}
     card = _card(dataset, fitted, test) | {
@@ -86,10 +89,8 @@ def find_device(name: str) -> torch.device:
     n_cards = torch.cuda.device_count()
     if name == "auto":
         return torch.device("cuda" if n_cards else "cpu")
-    kind, _, number = name.partition(":")
-    if kind == "cpu" and not number:
-        return torch.device("cpu")
-    if kind == "cuda" and (not number or number.isdigit()) and int(number or 0) < n_cards:
+    card = re.fullmatch("cuda(?::([0-9]+))?", name)
+    if name == "cpu" or (card and int(card[1] or 0) < n_cards):
         return torch.device(name)
     raise DeviceError(
         "no such device",
@@ -135,12 +136,13 @@ class TrainingLog:
 
     def __enter__(self) -> TrainingLog:
         self._started = time.monotonic()
-        self._write("w", "")  # a resumed run tells its earlier epochs again
+        self._mode = "w"  # only the first epoch replaces an older log: a run may yet be refused
         return self
 
     def __call__(self, event: StepTaken | EpochFinished) -> None:
-        if isinstance(event, EpochFinished):
-            self._write("a", json.dumps(event.record) + "\n")
+        if isinstance(event, EpochFinished):  # a resumed run tells its earlier epochs again
+            self._write(self._mode, json.dumps(event.record) + "\n")
+            self._mode = "a"
         self.observe(event)
 
     def _write(self, mode: str, text: str) -> None:

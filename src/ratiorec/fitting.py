@@ -69,6 +69,13 @@ class FitOptions:
                 found=str(self.max_seconds),
                 wanted="a number of seconds above 0",
             )
+        if not self.checkpoint_seconds >= 0:
+            raise ConfigError(
+                "the time between checkpoints is out of range",
+                where="--checkpoint-seconds",
+                found=str(self.checkpoint_seconds),
+                wanted="a number of seconds, 0 for a checkpoint after every step",
+            )
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,7 @@ class Fit:
         self.device = device
         self.observe = observe
         self.stop_requested = stop_requested
-        split_seed, *self._run_seeds = np.random.SeedSequence(seed).spawn(3)
+        split_seed, *self._run_seeds = _seed_sequence(seed).spawn(3)
         self.split = (
             _split_for_validation(data, options.validation, np.random.default_rng(split_seed))
             if options.validation
@@ -234,13 +241,17 @@ class Fit:
         assert self.split is not None
         embeddings = run.embeddings()
         metrics = judge(embeddings, self.split.train, self.split.held_out)
-        if self.best is None or metrics[SELECTED_BY] > self.best["metrics"][SELECTED_BY]:
+        if self.best is None or self._is_better(metrics, self.best["metrics"]):
             self.best = {"step": run.step, "metrics": metrics}
             self.best_embeddings = None if self.options.refit else embeddings
             self._stale = 0
         else:
             self._stale += 1
         return metrics
+
+    def _is_better(self, metrics: Metrics, best: Metrics) -> bool:
+        least = best[SELECTED_BY] * (1 + self.settings.training.min_gain)
+        return metrics[SELECTED_BY] > least
 
     def _out_of_time(self, run: Run, phase: str) -> bool:
         """Whether the budget is spent; a search leaves as much as its refit will take."""
@@ -310,6 +321,14 @@ def judge(embeddings: Embeddings, train: Interactions, held_out: Interactions) -
     scorer = InnerProduct(embeddings.users.numpy(), embeddings.items.numpy())
     report = evaluate(scorer, SeenItems(train.indptr, train.indices), held_out, ks=(20,))
     return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
+
+
+def _seed_sequence(seed: int) -> np.random.SeedSequence:
+    if seed < 0:
+        raise ConfigError(
+            "a seed cannot be negative", where="--seed", found=str(seed), wanted="0 or more"
+        )
+    return np.random.SeedSequence(seed)
 
 
 def _split_for_validation(data: Interactions, fraction: float, rng: np.random.Generator) -> Split:

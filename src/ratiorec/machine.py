@@ -43,7 +43,8 @@ def versions() -> dict[str, str]:
 def commit() -> str | None:
     """The commit of the source tree this runs from, marked when it has local changes.
 
-    `RATIOREC_COMMIT` names it where the tree was copied without its history.
+    `RATIOREC_COMMIT` names it where the tree was copied without its history. A package that is
+    installed inside a repository of someone else's has no commit.
     """
     if given := os.environ.get("RATIOREC_COMMIT"):
         return given
@@ -59,6 +60,7 @@ def commit() -> str | None:
         return done.stdout.strip()
 
     try:
+        git("ls-files", "--error-unmatch", Path(__file__).name)
         changed = git("status", "--porcelain", "--untracked-files=no", ".")
         return git("rev-parse", "HEAD") + ("-modified" if changed else "")
     except (OSError, subprocess.SubprocessError):

@@ -78,7 +78,7 @@ def hit_rate(hits: Hits, n_relevant: Counts) -> PerUser:
     >>> hit_rate(np.array([[False, True], [False, False]]), np.array([1, 1]))
     array([1., 0.])
     """
-    return hits.any(axis=1).astype(np.float64)
+    return np.asarray(hits.any(axis=1), np.float64)
 
 
 def coverage(items: NDArray[np.integer], n_items: int) -> float:

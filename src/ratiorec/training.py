@@ -31,7 +31,8 @@ class Training:
 
     `epochs` is the most that will be run; without validation data it is exactly what will
     be run. `penalty` is λ (theory: R6). Validation happens every `validate_every` epochs
-    and training stops after `patience` of them in a row without a better nDCG@20.
+    and training stops after `patience` of them in a row without a better nDCG@20; better
+    means by a share of at least `min_gain`, since smaller differences are noise.
     """
 
     learning_rate: float = 0.01
@@ -39,6 +40,7 @@ class Training:
     epochs: int = 300
     validate_every: int = 5
     patience: int = 4
+    min_gain: float = 0.001
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -47,6 +49,7 @@ class Training:
             ("epochs", 1),
             ("validate_every", 1),
             ("patience", 1),
+            ("min_gain", 0),
         ):
             value = getattr(self, name)
             if not least <= value < math.inf:
@@ -54,7 +57,7 @@ class Training:
                     "a training setting is out of range",
                     where=f"training.{name}",
                     found=str(value),
-                    wanted="a finite number above 0" if least < 1 else f"{least} or more",
+                    wanted="a finite number above 0" if 0 < least < 1 else f"{least} or more",
                 )
 
 

@@ -2,17 +2,51 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from ratiorec.cli import data, demo, doctor, fit, use
-from ratiorec.errors import RatiorecError, StoppedError
+from ratiorec.errors import RatiorecError, StoppedError, StorageError
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Commands(TyperGroup):
+    """The commands, with what becomes of output that cannot be written."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command; it is no bug when standard output goes away or fills a disk."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # the reader has left, and nothing more can be said to it
+            _discard_output()
+            raise typer.Exit from None
+        except OSError as error:
+            if error.errno not in _NO_ROOM:
+                raise
+            _discard_output()
+            raise StorageError(
+                "the output could not be written",
+                where="standard output",
+                found=error.strerror or str(error),
+                wanted="a place that has room",
+            ) from error
+
+
+def _discard_output() -> None:
+    """Give up what waits to be written, or Python would try again when it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
 
 app = typer.Typer(
     name="ratiorec",
+    cls=Commands,
     help="Recommend items from implicit feedback by estimating density ratios.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -45,14 +79,15 @@ def main() -> None:
     try:
         app()
     except StoppedError as stopped:
-        typer.echo(f"ratiorec: {stopped}", err=True)
+        _say(stopped)
         sys.exit(128 + signal.SIGINT)
     except RatiorecError as error:
-        typer.echo(f"ratiorec: {error}", err=True)
+        _say(error)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
-    except BrokenPipeError:
-        # the reader of our output has left; nothing more can be said to it
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
+
+
+def _say(error: RatiorecError) -> None:
+    """One line, whatever the file names and messages in it hold."""
+    typer.echo("ratiorec: " + " ".join(str(error).split("\n")), err=True)

@@ -102,7 +102,7 @@ def split(
     by: Annotated[str, typer.Option(help="ratio, last or time.")] = "ratio",
     fraction: Annotated[float, typer.Option(help="Share held out, for ratio and time.")] = 0.1,
     n: Annotated[int, typer.Option(help="Pairs held out per user, for last.")] = 1,
-    seed: Annotated[int, typer.Option(help="Same seed, same split.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same split.")] = 0,
     data_dir: o.DataDir = None,
     user: o.User = None,
     item: o.Item = None,

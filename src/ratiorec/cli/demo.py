@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ratiorec.cli import options as o
+from ratiorec.errors import StorageError
 
 if TYPE_CHECKING:
     from ratiorec.demo import Demonstration
@@ -20,22 +21,34 @@ EXAMPLES = """Example:
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the report.")] = Path("out/demo"),
-    seed: Annotated[int, typer.Option(help="Same seed, same demonstration.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same demonstration.")] = 0,
     json: o.Json = False,
 ) -> None:
     """Train on synthetic pairs whose true ratio is known, and write a report."""
     from ratiorec import demo as demonstration
     from ratiorec.cli.progress import FitProgress
 
+    _make_folder(out)
     with FitProgress() as progress:
         shown = demonstration.run(seed=seed, observe=progress)
-    out.mkdir(parents=True, exist_ok=True)
     demonstration.write_report(shown, out / "report.html")
     result = _result(shown, out / "report.html")
     if json:
         o.print_json(result)
     else:
         _print(result)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            "could not make the folder of the report",
+            where=str(folder),
+            found=error.strerror or str(error),
+            wanted="a path that may be written to",
+        ) from error
 
 
 def _result(shown: Demonstration, report: Path) -> dict[str, Any]:

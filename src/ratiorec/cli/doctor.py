@@ -53,11 +53,18 @@ def examine() -> dict[str, dict[str, Any]]:
     from ratiorec.machine import describe_machine, versions
 
     return {
-        "versions": versions() | {name: importlib.metadata.version(name) for name in CORE},
+        "versions": versions() | {name: _version(name) for name in CORE},
         "machine": describe_machine("cpu") | _devices(),
         "kernels": _kernels(),
         "extras": {name: _extra(name, modules) for name, modules in EXTRAS.items()},
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return f"missing: pip install {package}"
 
 
 def _devices() -> dict[str, Any]:

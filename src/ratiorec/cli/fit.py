@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ratiorec.cli import options as o
+from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
     from ratiorec.artifact import Artifact
@@ -33,7 +34,7 @@ def fit(
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="One setting, e.g. risk.upper_bound=70.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Same seed, same bits on a CPU.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Same seed, same bits on a CPU.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     validation: Annotated[
         float, typer.Option(help="Share of each user's pairs that chooses when to stop.")
@@ -73,7 +74,8 @@ def fit(
     settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
     find_device(device)
     require_replaceable(output)
-    folder = checkpoint_dir or output.with_name(output.name + ".checkpoint")
+    folder = checkpoint_dir or _beside(output, ".checkpoint")
+    _require_apart(folder, output)
     fit_options = FitOptions(
         validation=validation,
         refit=not no_refit,
@@ -81,7 +83,7 @@ def fit(
         checkpoints=Checkpoints(folder),
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,
-        log=log or output.with_name(output.name + ".training.jsonl"),
+        log=log or _beside(output, ".training.jsonl"),
     )
     dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
     model = _train(dataset, preset, settings, seed, device, fit_options)
@@ -94,6 +96,23 @@ def fit(
         o.print_json(summary)
     else:
         _print_summary(summary)
+
+
+def _beside(output: Path, suffix: str) -> Path:
+    """A path next to the model folder, also where that is given as `.`."""
+    named = output if output.name else output.resolve()
+    return named.with_name(named.name + suffix)
+
+
+def _require_apart(checkpoint: Path, output: Path) -> None:
+    """A model folder holds a model and nothing else, so a checkpoint needs one of its own."""
+    if checkpoint.resolve() == output.resolve():
+        raise ConfigError(
+            "checkpoint and model would share a folder",
+            where="--checkpoint-dir",
+            found=str(checkpoint),
+            wanted="another folder than that of -o",
+        )
 
 
 def _train(

@@ -72,7 +72,8 @@ def read_lines(path: Path) -> list[str]:
             found=str(error),
             wanted="UTF-8 text, one id a line",
         ) from None
-    return [line.strip() for line in text.splitlines() if line.strip()]
+    # an id may hold any character but the end of a line, so only that is cut off
+    return [line for line in text.split("\n") if line.strip()]
 
 
 def print_json(value: dict[str, Any]) -> None:

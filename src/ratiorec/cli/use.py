@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -102,8 +103,15 @@ def _test_pairs(
     dataset = o.load_data(
         str(test or data), data_dir, user, item, delimiter=delimiter, header=header
     )
-    if test is not None:
+    if test is not None and dataset.test is None:
         return dataset.train  # a file of its own, so all of its pairs are held out
+    if test is not None:
+        raise ConfigError(
+            "the held-out pairs have a training and a test part",
+            where="--test",
+            found=str(test),
+            wanted="a file of held-out pairs alone, or --data for the test part",
+        )
     if dataset.test is None:
         raise ConfigError(
             "the data set has no test part", where="--data", found=str(data), wanted="--test FILE"
@@ -151,7 +159,6 @@ def recommend(
 ) -> None:
     """The best items for one user, for a file of users, or for everyone."""
     from ratiorec.artifact import Artifact
-    from ratiorec.tables import write_parquet
 
     given = [user is not None, users is not None, everyone]
     if sum(given) != 1:
@@ -161,8 +168,10 @@ def recommend(
             found=f"{sum(given)} of them",
             wanted="exactly one of them",
         )
+    _require_parquet(output)
     artifact = Artifact.load(model)
     ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
+    tally = _Tally()
     with _progress_bar(shown=output is not None) as progress:
         blocks = artifact.recommend_blocks(
             ids,
@@ -174,15 +183,50 @@ def recommend(
             memory_mb=memory_mb,
             progress=progress,
         )
-        if output is not None:
-            n_rows = write_parquet(blocks, output)
-            summary = {"rows": n_rows, "users": len(ids), "file": str(output)}
-        elif json:
-            _print_json_blocks(blocks)
-        else:
-            _print_lists(blocks)
+        _put_out(tally(blocks), output, json=json)
+    if output is not None and json:
+        o.print_json({"rows": tally.n_rows, "users": tally.n_users, "file": str(output)})
+    elif output is not None:
+        o.say(f"{tally.n_rows:,} rows in {output}")
+    if tally.n_without:
+        o.say(f"{tally.n_without:,} of {tally.n_users:,} users have no item left to list")
+
+
+def _require_parquet(output: Path | None) -> None:
+    if output is not None and output.suffix.lower() != ".parquet":
+        raise ConfigError(
+            "lists are written as Parquet",
+            where="-o",
+            found=str(output),
+            wanted="a file name that ends in .parquet, or --json",
+        )
+
+
+@dataclass
+class _Tally:
+    """Counts what passes through; a list that stays empty is otherwise easily missed."""
+
+    n_users: int = 0
+    n_without: int = 0
+    n_rows: int = 0
+
+    def __call__(self, blocks: Iterable[Recommendations]) -> Iterator[Recommendations]:
+        for block in blocks:
+            self.n_users += block.n_users
+            self.n_without += block.n_users - int((block.ranks == 1).sum())
+            self.n_rows += len(block)
+            yield block
+
+
+def _put_out(blocks: Iterable[Recommendations], output: Path | None, *, json: bool) -> None:
+    from ratiorec.tables import write_parquet
+
     if output is not None:
-        o.print_json(summary) if json else o.say(f"{n_rows:,} rows in {output}")
+        write_parquet(blocks, output)
+    elif json:
+        _print_json_blocks(blocks)
+    else:
+        _print_lists(blocks)
 
 
 @contextmanager

@@ -1,0 +1,375 @@
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratiorec.config import (
+    CONSTANTS,
+    KINDS,
+    Settings,
+    from_table,
+    merge,
+    parse_assignment,
+    read_toml,
+    resolve,
+    to_table,
+)
+from ratiorec.data.batches import UserBatches
+from ratiorec.encoders.factorisation import Factorisation
+from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.errors import ConfigError
+from ratiorec.presets import PRESETS
+from ratiorec.risk.bregman import GENERATORS, KULLBACK_LEIBLER, Generator
+from ratiorec.risk.correction import SAMPLING, as_sampled
+from ratiorec.risk.density_ratio import DensityRatio
+from ratiorec.risk.plain import WeightedDRE, WeightedPU
+from ratiorec.risk.weights import Frozen, HardSample, Popularity, Uniform
+from ratiorec.scores import EXPONENTIAL, LINKS, Embeddings
+from ratiorec.training import Training
+
+EXPERIMENTS = sorted((Path(__file__).parents[1] / "experiments").glob("*.toml"))
+
+counts = st.integers(1, 10_000)
+rates = st.floats(1e-9, 1e3)
+weights = st.one_of(
+    st.just(HardSample()), st.just(Uniform()), st.builds(Popularity, exponent=st.floats(-2, 2))
+)
+links = st.sampled_from(list(LINKS.values()))
+risks = st.one_of(
+    st.builds(
+        DensityRatio,
+        generator=st.sampled_from(list(GENERATORS.values())),
+        link=links,
+        weights=weights,
+        sampling=st.sampled_from(list(SAMPLING.values())),
+        upper_bound=st.one_of(st.just(math.inf), rates),
+    ),
+    st.builds(WeightedDRE, link=links, weights=weights),
+    st.builds(WeightedPU, link=links, weights=weights),
+)
+encoders = st.one_of(
+    st.builds(Factorisation, dimension=counts, initial_gain=rates),
+    st.builds(
+        LightGCN,
+        dimension=counts,
+        n_layers=st.integers(0, 5),
+        self_loops=st.booleans(),
+        initial_gain=rates,
+    ),
+)
+all_settings = st.builds(
+    Settings,
+    encoder=encoders,
+    risk=risks,
+    batches=st.builds(UserBatches, n_users=counts),
+    training=st.builds(
+        Training,
+        learning_rate=rates,
+        penalty=rates,
+        epochs=counts,
+        validate_every=counts,
+        patience=counts,
+    ),
+)
+
+
+def refusal(table: dict[str, Any]) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        from_table(Settings, table, where="")
+    return caught.value
+
+
+@given(settings=all_settings)
+def test_settings_are_the_same_again_from_their_table(settings: Settings) -> None:
+    assert from_table(Settings, to_table(settings), where="") == settings
+
+
+@given(settings=all_settings)
+def test_a_table_passes_through_json_without_infinities(settings: Settings) -> None:
+    text = json.dumps(to_table(settings), allow_nan=False)
+    assert from_table(Settings, json.loads(text), where="") == settings
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_is_the_same_again_from_its_table(name: str) -> None:
+    assert from_table(Settings, to_table(PRESETS[name]), where="") == PRESETS[name]
+
+
+def test_an_empty_table_gives_the_defaults() -> None:
+    assert from_table(Settings, {}, where="") == Settings()
+
+
+def test_an_infinite_bound_is_written_as_text() -> None:
+    table = to_table(Settings(risk=DensityRatio(upper_bound=math.inf)))
+    assert table["risk"]["upper_bound"] == "inf"
+    assert from_table(Settings, table, where="").risk.upper_bound == math.inf  # type: ignore[union-attr]
+
+
+def test_a_table_names_its_parts() -> None:
+    assert to_table(Settings())["risk"] == {
+        "kind": "density-ratio",
+        "generator": "least-squares",
+        "link": "softplus",
+        "weights": {"kind": "hard-sample"},
+        "sampling": "inverse-inclusion",
+        "upper_bound": 70.0,
+    }
+
+
+@pytest.mark.parametrize("field", [*CONSTANTS, *KINDS])
+def test_every_field_with_a_choice_has_more_than_one(field: str) -> None:
+    assert len({**CONSTANTS, **KINDS}[field]) > 1
+
+
+def test_a_part_made_in_code_is_named_by_its_class() -> None:
+    first = Embeddings(torch.zeros(2, 1), torch.zeros(2, 1))
+    made = Settings(risk=DensityRatio(weights=Frozen(first)))
+    assert to_table(made)["risk"]["weights"] == {"kind": "frozen"}
+
+
+def test_a_generator_made_in_code_still_gives_a_table() -> None:
+    own = Generator(torch.square, torch.neg, torch.ones_like)
+    assert to_table(Settings(risk=DensityRatio(generator=own)))["risk"]["generator"] == "custom"
+
+
+@pytest.mark.parametrize(
+    ("table", "where", "found"),
+    [
+        ({"riskk": {}}, "the settings", "riskk"),
+        ({"training": {"epoch": 3}}, "training", "epoch"),
+        ({"batches": {"size": 3}}, "batches", "size"),
+        ({"encoder": {"kind": "lightgcn", "layers": 2}}, "encoder", "layers"),
+        ({"encoder": {"kind": "factorisation", "n_layers": 2}}, "encoder", "n_layers"),
+        ({"risk": {"kind": "density-ratio", "bound": 2}}, "risk", "bound"),
+        (
+            {"risk": {"kind": "density-ratio", "weights": {"kind": "uniform", "exponent": 1.0}}},
+            "risk.weights",
+            "exponent",
+        ),
+    ],
+)
+def test_an_unknown_setting_is_refused_at_every_level(
+    table: dict[str, Any], where: str, found: str
+) -> None:
+    error = refusal(table)
+    assert error.what == "unknown setting"
+    assert (error.where, error.found) == (where, found)
+    assert error.wanted.startswith("one of ")
+
+
+def test_the_refusal_of_a_setting_lists_those_that_there_are() -> None:
+    assert refusal({"batches": {"size": 3}}).wanted == "one of n_users"
+    none = refusal({"risk": {"kind": "density-ratio", "weights": {"kind": "uniform", "a": 1}}})
+    assert none.wanted == "one of none: it has no settings"
+
+
+@pytest.mark.parametrize(
+    ("section", "name", "value", "wanted"),
+    [
+        ("training", "epochs", 5.0, "int"),
+        ("training", "epochs", "5", "int"),
+        ("training", "epochs", True, "int"),
+        ("training", "penalty", "much", "float"),
+        ("training", "penalty", False, "float"),
+        ("training", "learning_rate", None, "float"),
+        ("training", "learning_rate", [0.1], "float"),
+        ("batches", "n_users", "all", "int"),
+    ],
+)
+def test_a_value_of_the_wrong_type_is_refused(
+    section: str, name: str, value: Any, wanted: str
+) -> None:
+    error = refusal({section: {name: value}})
+    assert error.what == "a setting has the wrong type"
+    assert (error.where, error.found, error.wanted) == (f"{section}.{name}", repr(value), wanted)
+
+
+def test_a_truth_value_is_no_number_and_a_number_no_truth_value() -> None:
+    error = refusal({"encoder": {"kind": "lightgcn", "self_loops": 1}})
+    assert (error.where, error.wanted) == ("encoder.self_loops", "bool")
+
+
+def test_a_whole_number_will_do_for_a_real_one() -> None:
+    training = from_table(Settings, {"training": {"penalty": 1}}, where="").training
+    assert training.penalty == 1.0
+    assert type(training.penalty) is float
+
+
+@pytest.mark.parametrize(
+    ("table", "where", "found"),
+    [
+        ({"risk": {"kind": "bpr"}}, "risk.kind", "'bpr'"),
+        ({"risk": {"generator": "kl"}}, "risk.kind", "None"),
+        ({"risk": {"kind": "density-ratio", "generator": "kl"}}, "risk.generator", "'kl'"),
+        ({"risk": {"kind": "density-ratio", "link": 3}}, "risk.link", "3"),
+        ({"risk": {"kind": "density-ratio", "sampling": ["a"]}}, "risk.sampling", "['a']"),
+        ({"risk": {"kind": "density-ratio", "weights": "hard"}}, "risk.weights.kind", "'hard'"),
+        ({"encoder": {"kind": 7}}, "encoder.kind", "7"),
+        ({"encoder": "ngcf"}, "encoder.kind", "'ngcf'"),
+    ],
+)
+def test_an_unknown_choice_is_refused(table: dict[str, Any], where: str, found: str) -> None:
+    error = refusal(table)
+    assert error.what == "unknown choice"
+    assert (error.where, error.found) == (where, found)
+    assert error.wanted.startswith("one of ")
+
+
+@pytest.mark.parametrize("section", ["encoder", "risk", "batches", "training"])
+def test_a_number_where_a_table_belongs_is_refused(section: str) -> None:
+    error = refusal({section: 5})
+    assert error.what == "a setting is not a table"
+    assert (error.where, error.found) == (section, "5")
+
+
+@pytest.mark.parametrize(
+    ("table", "where"),
+    [
+        ({"training": {"epochs": 0}}, "training.epochs"),
+        ({"training": {"penalty": -0.1}}, "training.penalty"),
+        ({"training": {"learning_rate": math.nan}}, "training.learning_rate"),
+        ({"batches": {"n_users": 0}}, "batches.n_users"),
+        ({"risk": {"kind": "density-ratio", "upper_bound": 0}}, "risk.upper_bound"),
+        ({"risk": {"kind": "density-ratio", "upper_bound": math.nan}}, "risk.upper_bound"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_by_its_part(table: dict[str, Any], where: str) -> None:
+    assert refusal(table).where == where
+
+
+def test_a_kind_may_be_given_by_its_name_alone() -> None:
+    table = {"encoder": "factorisation", "risk": {"kind": "weighted-dre", "weights": "popularity"}}
+    settings = from_table(Settings, table, where="")
+    assert settings.encoder == Factorisation()
+    assert settings.risk == WeightedDRE(weights=Popularity())
+
+
+def test_merging_changes_only_what_is_named() -> None:
+    old = {"training": {"epochs": 3, "penalty": 0.1}, "batches": {"n_users": 5}}
+    merged = merge(old, {"training": {"epochs": 7}})
+    assert merged == {"training": {"epochs": 7, "penalty": 0.1}, "batches": {"n_users": 5}}
+    assert old["training"]["epochs"] == 3
+
+
+def test_a_part_of_the_same_kind_keeps_its_other_settings() -> None:
+    old = {"encoder": {"kind": "lightgcn", "dimension": 8, "n_layers": 2}}
+    for change in ({"n_layers": 1}, {"kind": "lightgcn", "n_layers": 1}):
+        assert merge(old, {"encoder": change}) == {
+            "encoder": {"kind": "lightgcn", "dimension": 8, "n_layers": 1}
+        }
+    assert merge(old, {"encoder": "lightgcn"}) == old
+
+
+def test_a_part_of_another_kind_replaces_the_old_one_whole() -> None:
+    old = {"encoder": {"kind": "lightgcn", "dimension": 8, "n_layers": 2}}
+    for change in ("factorisation", {"kind": "factorisation"}):
+        assert merge(old, {"encoder": change}) == {"encoder": {"kind": "factorisation"}}
+
+
+def test_a_part_inside_a_part_is_replaced_alone() -> None:
+    old = to_table(Settings(risk=DensityRatio(weights=Popularity(0.7), upper_bound=9.0)))
+    settings = from_table(Settings, merge(old, {"risk": {"weights": "uniform"}}), where="")
+    assert settings.risk == DensityRatio(weights=Uniform(), upper_bound=9.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "value"),
+    [
+        ("risk.upper_bound=70", ["risk", "upper_bound"], 70),
+        ("risk.upper_bound = inf", ["risk", "upper_bound"], math.inf),
+        ("training.penalty=1e-3", ["training", "penalty"], 0.001),
+        ("encoder.self_loops=false", ["encoder", "self_loops"], False),
+        ("encoder=factorisation", ["encoder"], "factorisation"),
+        ("risk.weights='uniform'", ["risk", "weights"], "uniform"),
+        (
+            "risk.weights={kind = 'popularity', exponent = 1.0}",
+            ["risk", "weights"],
+            {"kind": "popularity", "exponent": 1.0},
+        ),
+        ("risk.link=a=b", ["risk", "link"], "a=b"),
+        ("risk.link=", ["risk", "link"], ""),
+    ],
+)
+def test_an_assignment_is_a_path_and_a_value(text: str, path: list[str], value: Any) -> None:
+    assert parse_assignment(text) == (path, value)
+
+
+@pytest.mark.parametrize("text", ["", "risk", "=3", " =3"])
+def test_an_assignment_without_name_or_value_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_assignment(text)
+    assert caught.value.where == "--set"
+    assert caught.value.found == repr(text)
+
+
+def test_assignments_come_after_the_file_and_in_order(tmp_path: Path) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_text("[training]\nepochs = 7\npenalty = 0.5\n[risk]\ngenerator='kullback-leibler'\n")
+    settings = resolve(
+        PRESETS["dre-mf"],
+        file=file,
+        assignments=["training.epochs=8", "training.epochs=9", "risk.link=exponential"],
+    )
+    assert settings == Settings(
+        encoder=PRESETS["dre-mf"].encoder,
+        risk=DensityRatio(generator=KULLBACK_LEIBLER, link=EXPONENTIAL),
+        training=dataclasses.replace(PRESETS["dre-mf"].training, epochs=9, penalty=0.5),
+    )
+
+
+def test_without_changes_the_preset_is_what_comes_out() -> None:
+    assert resolve(PRESETS["dregn-cf"]) == PRESETS["dregn-cf"]
+
+
+@pytest.mark.parametrize("text", ["epoch=3", "training.epochs.most=3", "training..epochs=3"])
+def test_an_assignment_to_nothing_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError):
+        resolve(Settings(), assignments=[text])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[training\nepochs = 3", b"epochs = ", b"[a]\n[a]\n", b"name = '\xff'", b"\x00"],
+)
+def test_a_file_that_is_not_toml_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "settings.toml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError) as caught:
+        read_toml(file)
+    assert caught.value.where == str(file)
+    assert caught.value.wanted == "TOML"
+
+
+def test_a_missing_settings_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no such settings file"):
+        read_toml(tmp_path / "none.toml")
+
+
+def test_a_folder_is_no_settings_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="cannot be read"):
+        read_toml(tmp_path)
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
+def test_an_experiment_file_changes_the_preset(path: Path) -> None:
+    settings = resolve(PRESETS["dregn-cf"], file=path)
+    assert settings != PRESETS["dregn-cf"]
+    assert path.read_text().startswith("# ")
+
+
+def test_the_ablation_rows_are_what_they_are_called() -> None:
+    rows = {path.stem[:5]: resolve(Settings(), file=path).risk for path in EXPERIMENTS}
+    assert rows["row-a"] == WeightedPU()
+    assert rows["row-b"] == WeightedDRE()
+    assert rows["row-c"] == DensityRatio(sampling=as_sampled)
+    assert rows["row-d"] == DensityRatio(upper_bound=math.inf)
+    assert rows["row-e"] == DensityRatio(weights=Uniform())
+    assert rows["row-f"] == DensityRatio(weights=Popularity(0.5))
