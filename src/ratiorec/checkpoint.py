@@ -45,10 +45,15 @@ class Checkpoints:
         """Replace the checkpoint; a crash leaves the old one."""
         from safetensors.torch import save
 
-        self._make_folder()
         header = json.dumps({"format": FORMAT, **asdict(progress)}, allow_nan=False)
-        with atomic_write(self.folder / FILE) as file:
-            file.write(save(tensors, metadata={"ratiorec": header}))
+        self._make_folder()
+        try:
+            with atomic_write(self.folder / FILE) as file:
+                file.write(save(tensors, metadata={"ratiorec": header}))
+        except BaseException:
+            with contextlib.suppress(OSError):  # an older checkpoint keeps its folder
+                self.folder.rmdir()
+            raise
 
     def read(self, identity: dict[str, Any]) -> tuple[Progress, dict[str, Tensor]] | None:
         """The last checkpoint, or None where there is none; one of another run is refused."""

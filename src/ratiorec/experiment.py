@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
@@ -150,8 +152,9 @@ class TrainingLog:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open(mode, encoding="utf-8") as file:
+            with self.path.open(mode, encoding="utf-8") as file, _no_half_line(file):
                 file.write(text)
+                file.flush()
         except OSError as error:
             raise StorageError(
                 "the training log cannot be written",
@@ -162,6 +165,17 @@ class TrainingLog:
 
     def __exit__(self, *_: object) -> None:
         self.seconds = time.monotonic() - self._started
+
+
+@contextlib.contextmanager
+def _no_half_line(file: IO[str]) -> Iterator[None]:
+    """Cut off what was written inside the block when not all of it could be."""
+    n_before = file.tell()
+    try:
+        yield
+    except OSError:
+        os.ftruncate(file.fileno(), n_before)
+        raise
 
 
 def _assemble(data: Interactions, fitted: Fitted, settings: dict[str, Any]) -> Artifact:

@@ -231,7 +231,8 @@ class Fit:
             "seconds": round(self.seconds, 3),
         }
         self._epoch_risk = 0.0
-        due = run.epoch % self.settings.training.validate_every == 0 or run.step >= last_step
+        interval = self.settings.training.validation_interval(run.epochs.n_steps)
+        due = run.epoch % interval == 0 or run.step >= last_step
         if phase == "search" and due:
             record["validation"] = self._validate(run)
         self.history.append(record)

@@ -30,15 +30,17 @@ class Training:
     """How to descend, for how long, and when to stop.
 
     `epochs` is the most that will be run; without validation data it is exactly what will
-    be run. `penalty` is λ (theory: R6). Validation happens every `validate_every` epochs
-    and training stops after `patience` of them in a row without a better nDCG@20; better
+    be run. `penalty` is λ (theory: R6). Validation happens every `validate_every` epochs, but
+    no sooner than `steps_between` steps after the last (few users make short epochs, and a
+    plateau of a few steps must not look like the end), and training stops after `patience` of them in a row without a better nDCG@20; better
     means by a share of at least `min_gain`, since smaller differences are noise.
     """
 
     learning_rate: float = 0.01
     penalty: float = 0.045
-    epochs: int = 300
+    epochs: int = 1000
     validate_every: int = 5
+    steps_between: int = 50
     patience: int = 4
     min_gain: float = 0.001
 
@@ -48,6 +50,7 @@ class Training:
             ("penalty", 0),
             ("epochs", 1),
             ("validate_every", 1),
+            ("steps_between", 1),
             ("patience", 1),
             ("min_gain", 0),
         ):
@@ -59,6 +62,11 @@ class Training:
                     found=str(value),
                     wanted="a finite number above 0" if 0 < least < 1 else f"{least} or more",
                 )
+
+
+    def validation_interval(self, steps_per_epoch: int) -> int:
+        """Epochs from one validation to the next."""
+        return max(self.validate_every, -(-self.steps_between // steps_per_epoch))
 
 
 class Run:

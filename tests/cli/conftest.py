@@ -1,0 +1,72 @@
+"""A command line in an empty folder, data to train on, and a trained model."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import CommandLine
+from ratiorec.artifact import Artifact
+from ratiorec.config import Settings
+from ratiorec.data.batches import UserBatches
+from ratiorec.data.dataset import Dataset
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.synthetic import Synthetic
+from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.experiment import fit
+from ratiorec.training import Training
+
+
+@pytest.fixture
+def cli(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RATIOREC_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture(scope="session")
+def dataset() -> Dataset:
+    """Sixty users and forty items, with a test part."""
+    return Synthetic(n_users=60, n_items=40, mean_pairs=12)(rng=np.random.default_rng(0)).dataset
+
+
+@pytest.fixture
+def clicks(tmp_path: Path, dataset: Dataset) -> Path:
+    return write_pairs(tmp_path / "clicks.csv", dataset.train)
+
+
+@pytest.fixture
+def held_out(tmp_path: Path, dataset: Dataset) -> Path:
+    assert dataset.test is not None
+    return write_pairs(tmp_path / "held_out.csv", dataset.test)
+
+
+def write_pairs(path: Path, pairs: Interactions) -> Path:
+    users, items = pairs.users.ids[pairs.pair_users], pairs.items.ids[pairs.indices]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["user_id", "item_id"])
+        writer.writerows(zip(users, items, strict=True))
+    return path
+
+
+@pytest.fixture(scope="session")
+def trained(dataset: Dataset) -> Artifact:
+    settings = Settings(
+        encoder=LightGCN(4, n_layers=1),
+        batches=UserBatches(20),
+        training=Training(learning_rate=0.1, epochs=3, validate_every=1),
+    )
+    return fit(dataset, settings=settings, device="cpu")
+
+
+@pytest.fixture
+def model(trained: Artifact, tmp_path: Path) -> Path:
+    trained.save(tmp_path / "model")
+    return tmp_path / "model"

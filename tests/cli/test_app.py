@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import ratiorec
+from command_line import CommandLine, has_full_device, in_a_process
+from ratiorec.cli import doctor
+from ratiorec.cli.app import app
+from ratiorec.errors import DataError
+
+
+def commands(group: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Every command with the words that lead to it."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, *path, name)
+        else:
+            yield (*path, name), command
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+EXAMPLES = [
+    line.strip()
+    for command in COMMANDS.values()
+    for line in command.epilog.splitlines()
+    if line.strip().startswith("ratiorec ")
+]
+
+
+def test_the_commands_are_those_of_the_contract() -> None:
+    assert {" ".join(words) for words in COMMANDS} >= {
+        "demo",
+        "data list",
+        "data describe",
+        "data fetch",
+        "data split",
+        "fit",
+        "evaluate",
+        "recommend",
+        "similar",
+        "doctor",
+    }
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_every_command_has_help_with_an_example(words: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(app, [*words, "--help"])
+    assert shown.exit_code == 0
+    assert "Example" in shown.output
+    assert f"  ratiorec {' '.join(words)}" in shown.output
+
+
+@pytest.mark.parametrize("example", EXAMPLES)
+def test_an_example_can_be_parsed(example: str) -> None:
+    _, *words = shlex.split(example)
+    n_words = 2 if words[0] == "data" else 1
+    command = COMMANDS[tuple(words[:n_words])]
+    with command.make_context("ratiorec", words[n_words:]) as context:
+        assert context.params
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_the_short_and_the_long_flag_show_help(cli: CommandLine, flag: str) -> None:
+    shown = cli("data", "split", flag)
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.startswith("Usage:")
+
+
+def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
+    assert cli("--version").out == f"ratiorec {ratiorec.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["fly"], ["fit"], ["fit", "x.csv"], ["recommend", "m", "-k", "many"], ["data", "list", "--x"]],
+)
+def test_a_command_that_cannot_be_parsed_is_a_mistake_of_the_user(
+    cli: CommandLine, arguments: list[str]
+) -> None:
+    outcome = cli(*arguments)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "Error" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize("command", ["fit", "demo", "data split"])
+def test_a_negative_seed_is_refused(cli: CommandLine, tmp_path: Path, command: str) -> None:
+    data = [] if command == "demo" else ["x.csv", "-o", "out"]
+    outcome = cli(*command.split(), *data, "--seed", "-1")
+    assert outcome.code == 2
+    assert "--seed" in outcome.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_is_one_line_whatever_is_in_it(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise DataError("two\nlines", where="a\nb", found="c", wanted="d")
+
+    monkeypatch.setattr(doctor, "examine", refuse)
+    assert cli("doctor").refusal == "ratiorec: two lines (where: a b; found: c; wanted: d)"
+
+
+def test_ctrl_c_outside_of_training_ends_quietly(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(doctor, "examine", interrupt)
+    outcome = cli("doctor")
+    assert outcome.code == 130
+    assert outcome.out == ""
+    assert "Traceback" not in outcome.err
+
+
+def test_a_bug_ends_in_a_traceback_and_exit_code_1() -> None:
+    code = (
+        "from ratiorec.cli import doctor, main\n"
+        "def examine(): raise RuntimeError('a bug')\n"
+        "doctor.examine = examine\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "doctor"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "Traceback" in done.stderr
+    assert done.stderr.endswith("RuntimeError: a bug\n")
+
+
+def test_the_module_is_the_command() -> None:
+    done = in_a_process("--version")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"ratiorec {ratiorec.__version__}\n"
+
+
+def test_a_mistake_in_a_process_of_its_own_is_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    done = in_a_process("data", "describe", tmp_path / "none.csv")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ratiorec: no data named")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_reader_that_leaves_early_is_no_error(model: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = in_a_process("recommend", model, "--all", stdout=writer)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not has_full_device(), reason="there is no /dev/full here")
+def test_output_to_a_full_disk_is_refused_in_one_line(model: Path) -> None:
+    with open("/dev/full", "w") as full:  # noqa: PTH123
+        done = in_a_process("recommend", model, "--all", "--json", stdout=full)
+    assert done.returncode == 2
+    assert done.stderr.startswith("ratiorec: the output could not be written (where: standard")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments", [["data", "list"], ["doctor"], ["data", "describe", "synthetic"]]
+)
+def test_json_is_one_object_and_nothing_else(cli: CommandLine, arguments: list[str]) -> None:
+    outcome = cli(*arguments, "--json")
+    assert (outcome.code, outcome.err) == (0, "")
+    assert isinstance(json.loads(outcome.out), dict)

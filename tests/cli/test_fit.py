@@ -1,0 +1,291 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from command_line import QUICK, CommandLine, everything_in
+from ratiorec.artifact import Artifact
+from ratiorec.checkpoint import FILE
+from ratiorec.cli import progress
+from ratiorec.data.dataset import Dataset
+from ratiorec.fitting import StepTaken
+from ratiorec.folder import read_model
+
+
+def arrays(model: Path) -> dict[str, bytes]:
+    """Every array of a model, to the last bit."""
+    return {name: array.tobytes() for name, array in read_model(model)[1].items()}
+
+
+def interrupting(monkeypatch: pytest.MonkeyPatch, *steps: int, number: int = signal.SIGINT) -> None:
+    """Press Ctrl-C after these steps, counted over the whole fit."""
+    plain = progress.FitProgress.__call__
+    taken = 0
+
+    def watched(self: progress.FitProgress, event: Any) -> None:
+        nonlocal taken
+        plain(self, event)
+        taken += isinstance(event, StepTaken)
+        if isinstance(event, StepTaken) and taken in steps:
+            signal.raise_signal(number)
+
+    monkeypatch.setattr(progress.FitProgress, "__call__", watched)
+
+
+def test_a_file_of_pairs_becomes_a_model(cli: CommandLine, clicks: Path, tmp_path: Path) -> None:
+    outcome = cli("fit", clicks, "-o", "model", *QUICK)
+    assert outcome.code == 0
+    assert "model: model" in outcome.out
+    model = Artifact.load(tmp_path / "model")
+    assert len(model.users) == 60
+    assert model.card["data"]["name"] == "clicks"
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "clicks.csv",
+        "model",
+        "model.training.jsonl",
+    }
+
+
+def test_json_has_the_keys_of_the_contract(cli: CommandLine, clicks: Path) -> None:
+    found = cli("fit", clicks, "-o", "model", *QUICK, "--json").json
+    for name in ("preset", "seed", "device", "steps", "epochs", "peak_memory_mb", "model"):
+        assert name in found
+    assert found["seconds"].keys() >= {"train", "total"}
+    assert found["validation"].keys() == {"recall@20", "ndcg@20"}
+    assert found["test"] is None
+    assert (found["preset"], found["seed"], found["device"]) == ("dregn-cf", 0, "cpu")
+    assert found["model"] == "model"
+
+
+def test_json_has_test_figures_where_there_is_a_test_part(cli: CommandLine, clicks: Path) -> None:
+    assert cli("data", "split", clicks, "-o", "parts", "--fraction", "0.2").code == 0
+    found = cli("fit", "parts", "-o", "model", *QUICK, "--json").json
+    assert found["test"].keys() == {"recall@20", "ndcg@20"}
+    assert all(0 <= value <= 1 for value in found["test"].values())
+
+
+def test_progress_goes_to_standard_error(cli: CommandLine, clicks: Path) -> None:
+    outcome = cli("fit", clicks, "-o", "model", *QUICK)
+    lines = outcome.err.splitlines()
+    assert [line.split(":")[0] for line in lines] == [f"search epoch {n}" for n in (1, 2, 3)]
+    assert all("validation recall@20 0." in line for line in lines)
+    assert "search" not in outcome.out
+
+
+def test_without_validation_the_configured_epochs_are_trained(
+    cli: CommandLine, clicks: Path
+) -> None:
+    found = cli("fit", clicks, "-o", "model", *QUICK, "--validation", "0", "--json").json
+    assert found["epochs"] == 3
+    assert found["validation"] is None
+
+
+def test_without_refit_the_validated_model_is_kept(
+    cli: CommandLine, clicks: Path, tmp_path: Path
+) -> None:
+    cli("fit", clicks, "-o", "kept", *QUICK, "--no-refit")
+    phases = [record["phase"] for record in Artifact.load(tmp_path / "kept").card["curve"]]
+    assert set(phases) == {"search"}
+
+
+def test_a_time_budget_still_gives_a_model(cli: CommandLine, clicks: Path) -> None:
+    found = cli("fit", clicks, "-o", "model", *QUICK, "--max-seconds", "1e-6", "--json").json
+    assert found["steps"] == 1
+
+
+def test_the_seed_decides_the_bits(cli: CommandLine, clicks: Path, tmp_path: Path) -> None:
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        assert cli("fit", clicks, "-o", name, *QUICK, "--seed", seed).code == 0
+    a, b, c = (arrays(tmp_path / name) for name in "abc")
+    assert a == b
+    assert a["scorer.users"] != c["scorer.users"]
+
+
+def test_a_settings_file_and_single_settings_are_laid_over_the_preset(
+    cli: CommandLine, clicks: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text(
+        '[risk]\nweights = "uniform"\n[training]\nepochs = 1\npenalty = 0.5\n'
+    )
+    outcome = cli(
+        *("fit", clicks, "-o", "model", "--preset", "dre-mf", "--config", "mine.toml"),
+        *("--set", "training.epochs=2", "--set", "encoder.dimension=3", "--device", "cpu"),
+    )
+    assert outcome.code == 0
+    settings = Artifact.load(tmp_path / "model").settings
+    assert settings["encoder"] == {"kind": "factorisation", "dimension": 3, "initial_gain": 0.1}
+    assert settings["risk"]["weights"] == {"kind": "uniform"}
+    assert (settings["training"]["epochs"], settings["training"]["penalty"]) == (2, 0.5)
+
+
+def test_every_epoch_is_a_line_of_the_log(cli: CommandLine, clicks: Path, tmp_path: Path) -> None:
+    cli("fit", clicks, "-o", "model", *QUICK, "--log", "logs/run.jsonl")
+    lines = (tmp_path / "logs" / "run.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == Artifact.load(tmp_path / "model").card["curve"]
+    assert not (tmp_path / "model.training.jsonl").exists()
+
+
+def test_a_model_may_take_the_place_of_a_model(cli: CommandLine, clicks: Path, model: Path) -> None:
+    before = arrays(model)
+    assert cli("fit", clicks, "-o", model, *QUICK, "--seed", 7).code == 0
+    assert arrays(model) != before
+
+
+def test_a_model_may_be_written_to_the_working_folder(
+    cli: CommandLine, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert cli("fit", clicks, "-o", ".", *QUICK).code == 0
+    assert len(Artifact.load(tmp_path / "here").items) == 40
+
+
+def test_a_result_file_is_written_beside_the_model(
+    cli: CommandLine, clicks: Path, tmp_path: Path
+) -> None:
+    cli("fit", clicks, "-o", "model", *QUICK, "--record", "result.json", "--validation", "0")
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert record["protocol"] == "fixed epochs"
+    assert record["command"].startswith("ratiorec fit ")
+    assert record["dataset"] == "clicks"
+
+
+def test_only_the_checkpoint_is_removed_from_its_folder(
+    cli: CommandLine, clicks: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "thesis.txt").write_text("mine")
+    options = ("--checkpoint-dir", "kept", "--checkpoint-seconds", 0)
+    assert cli("fit", clicks, "-o", "model", *QUICK, *options).code == 0
+    assert everything_in(tmp_path / "kept") == {"thesis.txt": b"mine"}
+
+
+def test_the_checkpoint_needs_a_folder_of_its_own(
+    cli: CommandLine, clicks: Path, tmp_path: Path
+) -> None:
+    outcome = cli("fit", clicks, "-o", "model", *QUICK, "--checkpoint-dir", "./model")
+    assert "checkpoint and model would share a folder" in outcome.refusal
+    assert [path.name for path in tmp_path.iterdir()] == ["clicks.csv"]
+
+
+@pytest.mark.parametrize("options", [(), ("--no-refit",), ("--validation", "0")])
+@pytest.mark.parametrize("step", [2, 9])
+def test_a_run_interrupted_and_resumed_equals_the_uninterrupted(
+    cli: CommandLine,
+    clicks: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+    step: int,
+) -> None:
+    assert cli("fit", clicks, "-o", "whole", *QUICK, *options).code == 0
+    with monkeypatch.context() as patch:
+        interrupting(patch, step)
+        stopped = cli("fit", clicks, "-o", "model", *QUICK, *options)
+    assert (stopped.code, stopped.out) == (130, "")
+    assert "the same command with --resume goes on from here" in stopped.err
+    assert "Traceback" not in stopped.err
+    assert not (tmp_path / "model").exists()
+    assert [file.name for file in (tmp_path / "model.checkpoint").iterdir()] == [FILE]
+    assert cli("fit", clicks, "-o", "model", *QUICK, *options, "--resume").code == 0
+    assert arrays(tmp_path / "model") == arrays(tmp_path / "whole")
+    assert not (tmp_path / "model.checkpoint").exists()
+
+
+def test_a_polite_kill_saves_as_well(
+    cli: CommandLine, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interrupting(monkeypatch, 1, number=signal.SIGTERM)
+    assert cli("fit", clicks, "-o", "model", *QUICK).code == 130
+    assert (tmp_path / "model.checkpoint" / FILE).is_file()
+
+
+def test_ctrl_c_twice_leaves_at_once(
+    cli: CommandLine, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = progress.StopRequest.ask
+
+    def twice(self: progress.StopRequest, number: int, frame: Any) -> None:
+        plain(self, number, frame)
+        plain(self, number, frame)
+
+    monkeypatch.setattr(progress.StopRequest, "ask", twice)
+    interrupting(monkeypatch, 1)
+    outcome = cli("fit", clicks, "-o", "model", *QUICK)
+    assert outcome.code == 130
+    assert "Traceback" not in outcome.err
+    assert not (tmp_path / "model").exists()
+
+
+def test_after_training_signals_mean_what_they_did_before(cli: CommandLine, clicks: Path) -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    cli("fit", clicks, "-o", "model", *QUICK)
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_a_real_ctrl_c_in_a_process_of_its_own(
+    cli: CommandLine, clicks: Path, tmp_path: Path
+) -> None:
+    command = ("fit", clicks, "-o", "model", *QUICK, "--set", "training.epochs=150")
+    command += ("--set", "training.patience=150", "--no-refit")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "ratiorec.cli", *map(str, command)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("search epoch 1:")
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "with --resume goes on from here" in err
+    assert "Traceback" not in err
+    assert cli(*command, "--resume").code == 0
+    whole = [*command]
+    whole[3] = "whole"
+    assert cli(*whole).code == 0
+    assert arrays(tmp_path / "model") == arrays(tmp_path / "whole")
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        (("--seed", "1"), "seed differ"),
+        (("--set", "training.penalty=0.3"), "settings differ"),
+        (("--validation", "0.3"), "validation differ"),
+    ],
+)
+def test_a_checkpoint_of_another_run_is_refused_and_kept(
+    cli: CommandLine,
+    clicks: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    changed: tuple[str, ...],
+    what: str,
+) -> None:
+    with monkeypatch.context() as patch:
+        interrupting(patch, 5)
+        cli("fit", clicks, "-o", "model", *QUICK)
+    before = everything_in(tmp_path)
+    outcome = cli("fit", clicks, "-o", "model", *QUICK, *changed, "--resume")
+    assert what in outcome.refusal
+    assert everything_in(tmp_path) == before
+
+
+def test_the_model_ranks_as_the_python_interface_does(
+    cli: CommandLine, clicks: Path, tmp_path: Path, dataset: Dataset
+) -> None:
+    cli("fit", clicks, "-o", "model", *QUICK)
+    model = Artifact.load(tmp_path / "model")
+    assert set(model.users.ids) == set(dataset.train.users.ids)
+    assert np.bincount(model.seen.indices).sum() == dataset.train.n_pairs

@@ -1,0 +1,251 @@
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from command_line import QUICK, CommandLine
+from ratiorec.artifact import Artifact
+from ratiorec.data.dataset import Dataset
+
+
+def test_lists_for_single_users_are_printed(
+    cli: CommandLine, model: Path, trained: Artifact
+) -> None:
+    user = trained.users.ids[0]
+    outcome = cli("recommend", model, "--user", user, "-k", "3")
+    assert (outcome.code, outcome.err) == (0, "")
+    heading, *lines = outcome.out.splitlines()
+    assert heading == user
+    rows = trained.recommend([user], k=3).to_dicts()
+    assert [line.split()[2] for line in lines] == [row["item_id"] for row in rows]
+    assert [row["item_name"] in line for row, line in zip(rows, lines, strict=True)] == [True] * 3
+
+
+def test_lists_as_json_are_the_rows_of_the_table(
+    cli: CommandLine, model: Path, trained: Artifact
+) -> None:
+    users = trained.users.ids[[5, 2]].tolist()
+    outcome = cli("recommend", model, "--user", users[0], "--user", users[1], "-k", 4, "--json")
+    assert outcome.err == ""
+    assert outcome.json == {"recommendations": trained.recommend(users, k=4).to_dicts()}
+
+
+def test_users_come_from_a_file(
+    cli: CommandLine, model: Path, trained: Artifact, tmp_path: Path
+) -> None:
+    users = trained.users.ids[:7].tolist()
+    (tmp_path / "users.txt").write_text("\n".join(users) + "\n\n", encoding="utf-8")
+    found = cli("recommend", model, "--users", "users.txt", "-k", 2, "--json").json
+    assert found["recommendations"] == trained.recommend(users, k=2).to_dicts()
+
+
+def test_everyone_goes_to_parquet(
+    cli: CommandLine, model: Path, trained: Artifact, tmp_path: Path
+) -> None:
+    outcome = cli("recommend", model, "--all", "-k", 5, "-o", "lists.parquet")
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == "300 rows in lists.parquet\n"
+    table = pq.read_table(tmp_path / "lists.parquet")
+    assert table.to_pylist() == trained.recommend(trained.users.ids, k=5).to_dicts()
+    assert table.num_rows == 60 * 5
+
+
+def test_the_summary_of_a_file_is_json_too(cli: CommandLine, model: Path) -> None:
+    found = cli("recommend", model, "--all", "-k", 5, "-o", "lists.parquet", "--json").json
+    assert found == {"rows": 300, "users": 60, "file": "lists.parquet"}
+
+
+def test_a_file_of_another_kind_is_refused(cli: CommandLine, model: Path, tmp_path: Path) -> None:
+    outcome = cli("recommend", model, "--all", "-o", "lists.csv")
+    assert "ends in .parquet" in outcome.refusal
+    assert not (tmp_path / "lists.csv").exists()
+
+
+def test_items_may_be_allowed_and_denied(
+    cli: CommandLine, model: Path, trained: Artifact, tmp_path: Path
+) -> None:
+    user, items = trained.users.ids[0], trained.items.ids
+    (tmp_path / "allow.txt").write_text("\n".join(items[:20]))
+    (tmp_path / "deny.txt").write_text("\n".join(items[10:]))
+    found = cli(
+        *("recommend", model, "--user", user, "--json"),
+        *("--allow", "allow.txt", "--deny", "deny.txt", "--include-seen"),
+    ).json
+    assert {row["item_id"] for row in found["recommendations"]} == set(items[:10])
+
+
+@pytest.mark.parametrize(("policy", "n_users"), [("skip", 1), ("fallback", 2)])
+def test_an_unknown_user_may_be_skipped_or_given_what_is_popular(
+    cli: CommandLine, model: Path, trained: Artifact, policy: str, n_users: int
+) -> None:
+    users = ("--user", trained.users.ids[0], "--user", "nobody")
+    outcome = cli("recommend", model, *users, "--on-unknown", policy, "--json")
+    assert len({row["user_id"] for row in outcome.json["recommendations"]}) == n_users
+
+
+def test_nobody_left_is_an_empty_list(cli: CommandLine, model: Path) -> None:
+    outcome = cli("recommend", model, "--user", "nobody", "--on-unknown", "skip", "--json")
+    assert outcome.json == {"recommendations": []}
+
+
+def test_a_list_longer_than_the_catalogue_is_as_long_as_the_catalogue(
+    cli: CommandLine, model: Path, trained: Artifact
+) -> None:
+    user = trained.users.ids[0]
+    outcome = cli("recommend", model, "--user", user, "-k", 10**9, "--include-seen", "--json")
+    rows = outcome.json["recommendations"]
+    assert [row["rank"] for row in rows] == list(range(1, 41))
+    assert len({row["item_id"] for row in rows}) == 40
+
+
+def test_a_user_who_has_seen_everything_gets_an_empty_list_and_a_word(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    rows = [("all", item) for item in "abcd"] + [("few", "a"), ("few", "b"), ("one", "a")]
+    (tmp_path / "pairs.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in rows))
+    assert cli("fit", "pairs.csv", "-o", "m", *QUICK, "--validation", 0).code == 0
+    outcome = cli("recommend", "m", "--user", "all", "--user", "few", "--json")
+    assert outcome.code == 0
+    assert {row["user_id"] for row in outcome.json["recommendations"]} == {"few"}
+    assert outcome.err == "1 of 2 users have no item left to list\n"
+    assert cli("recommend", "m", "--user", "all").out == ""
+    assert cli("recommend", "m", "--all", "-o", "lists.parquet").code == 0
+    assert set(pq.read_table(tmp_path / "lists.parquet")["user_id"].to_pylist()) == {"few", "one"}
+
+
+@pytest.mark.parametrize("options", [(), ("--user", "a", "--all"), ("--users", "f", "--user", "a")])
+def test_users_are_named_in_exactly_one_way(
+    cli: CommandLine, model: Path, options: tuple[str, ...]
+) -> None:
+    assert "recommendation needs users" in cli("recommend", model, *options).refusal
+
+
+def test_similar_items_are_printed_and_given_as_json(
+    cli: CommandLine, model: Path, trained: Artifact
+) -> None:
+    item = trained.items.ids[3]
+    rows = trained.similar([item], k=4).to_dicts()
+    assert cli("similar", model, "--item", item, "-k", 4, "--json").json == {"similar": rows}
+    printed = cli("similar", model, "--item", item, "-k", 4).out.splitlines()
+    assert [line.split()[2] for line in printed] == [row["similar_id"] for row in rows]
+
+
+def test_a_model_is_judged_on_a_file_of_held_out_pairs(
+    cli: CommandLine, model: Path, held_out: Path, trained: Artifact, dataset: Dataset
+) -> None:
+    outcome = cli("evaluate", model, "--test", held_out, "--k", 5, "--k", 20, "--json")
+    assert outcome.err == ""
+    assert outcome.json.keys() == {"metrics", "users", "definition"}
+    assert dataset.test is not None
+    report = trained.evaluate(dataset.test, ks=(5, 20))
+    for name in ("recall@5", "ndcg@5", "recall@20", "ndcg@20"):
+        figure = outcome.json["metrics"][name]
+        assert figure.keys() == {"value", "low", "high"}
+        assert figure["value"] == pytest.approx(report.value(name), abs=1e-12)
+        assert figure["low"] <= figure["value"] <= figure["high"]
+    assert outcome.json["users"] == (dataset.test.user_degrees > 0).sum()
+    assert trained.card["test"]["recall@20"] == outcome.json["metrics"]["recall@20"]["value"]
+
+
+def test_the_figures_are_printed_for_people(cli: CommandLine, model: Path, held_out: Path) -> None:
+    outcome = cli("evaluate", model, "--test", held_out)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert "recall@20  0." in outcome.out
+    assert "coverage@20" in outcome.out
+
+
+def test_a_model_is_judged_on_the_test_part_of_a_data_set(cli: CommandLine, clicks: Path) -> None:
+    cli("data", "split", clicks, "-o", "parts", "--fraction", "0.3")
+    fitted = cli("fit", "parts", "-o", "m", *QUICK, "--json").json
+    judged = cli("evaluate", "m", "--data", "parts", "--json").json
+    assert judged["metrics"]["ndcg@20"]["value"] == fitted["test"]["ndcg@20"]
+
+
+def test_every_users_figures_are_written(
+    cli: CommandLine, model: Path, held_out: Path, tmp_path: Path
+) -> None:
+    options = ("--test", held_out, "--json", "--per-user")
+    found = cli("evaluate", model, *options, "users.parquet").json
+    table = pq.read_table(tmp_path / "users.parquet")
+    assert table.num_rows == found["users"]
+    recalls = table["recall@20"].to_pylist()
+    mean = sum(recalls) / len(recalls)
+    assert mean == pytest.approx(found["metrics"]["recall@20"]["value"])
+    cli("evaluate", model, *options, "users.csv")
+    with (tmp_path / "users.csv").open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["user_id"] for row in rows] == table["user_id"].to_pylist()
+
+
+def test_two_models_are_compared_on_the_same_users(
+    cli: CommandLine, model: Path, held_out: Path, clicks: Path
+) -> None:
+    cli("fit", clicks, "-o", "other", *QUICK, "--seed", 3)
+    found = cli("evaluate", model, "--test", held_out, "--against", "other", "--json").json
+    other = cli("evaluate", "other", "--test", held_out, "--json").json
+    against = found["against"]
+    assert (against["model"], against["users"]) == ("other", found["users"])
+    line = against["metrics"]["ndcg@20"]
+    assert line.keys() == {"difference", "low", "high", "p_value"}
+    gap = found["metrics"]["ndcg@20"]["value"] - other["metrics"]["ndcg@20"]["value"]
+    assert line["difference"] == pytest.approx(gap, abs=1e-12)
+    printed = cli("evaluate", model, "--test", held_out, "--against", "other").out
+    assert "against other (paired, this minus that):" in printed
+
+
+def test_a_model_against_itself_shows_no_difference(
+    cli: CommandLine, model: Path, held_out: Path
+) -> None:
+    found = cli("evaluate", model, "--test", held_out, "--against", model, "--json").json
+    assert {line["difference"] for line in found["against"]["metrics"].values()} == {0.0}
+    assert {line["p_value"] for line in found["against"]["metrics"].values()} == {1.0}
+
+
+@pytest.mark.parametrize("options", [(), ("--test", "a.csv", "--data", "b")])
+def test_evaluation_needs_one_set_of_pairs(
+    cli: CommandLine, model: Path, options: tuple[str, ...]
+) -> None:
+    assert "needs one set of held-out pairs" in cli("evaluate", model, *options).refusal
+
+
+def test_data_without_a_test_part_is_refused(cli: CommandLine, model: Path, clicks: Path) -> None:
+    assert "has no test part" in cli("evaluate", model, "--data", clicks).refusal
+
+
+def test_a_data_set_with_two_parts_is_no_file_of_held_out_pairs(
+    cli: CommandLine, model: Path, clicks: Path
+) -> None:
+    cli("data", "split", clicks, "-o", "parts")
+    assert "--data for the test part" in cli("evaluate", model, "--test", "parts").refusal
+
+
+STRANGE_USERS = ["Zoë, née «Ö»", '"quoted"', "O'Hara; x", "李 雷", "🙂\u2028line", "007", " a b "]
+STRANGE_ITEMS = ["café, noir", 'the "best"', "ünï;cödé", "тест", "a'b", "#1", "x,y,z", "=2+3"]
+
+
+def test_strange_ids_survive_the_whole_path(cli: CommandLine, tmp_path: Path) -> None:
+    pairs = [(u, i) for n, u in enumerate(STRANGE_USERS) for i in STRANGE_ITEMS[n % 3 : n % 3 + 6]]
+    with (tmp_path / "pairs.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("user_id", "item_id"), *pairs])
+    assert cli("data", "split", "pairs.csv", "-o", "parts", "--fraction", "0.2").code == 0
+    assert cli("fit", "parts", "-o", "m", *QUICK, "--validation", "0").code == 0
+    model = Artifact.load(tmp_path / "m")
+    assert set(model.users.ids) == set(STRANGE_USERS)
+    assert set(model.items.ids) == set(STRANGE_ITEMS)
+    for user in STRANGE_USERS:
+        rows = cli("recommend", "m", "--user", user, "--include-seen", "--json").json
+        assert {row["user_id"] for row in rows["recommendations"]} == {user}
+        assert {row["item_id"] for row in rows["recommendations"]} == set(STRANGE_ITEMS)
+    (tmp_path / "users.txt").write_text("\n".join(STRANGE_USERS), encoding="utf-8")
+    cli("recommend", "m", "--users", "users.txt", "--include-seen", "-o", "lists.parquet")
+    table = pq.read_table(tmp_path / "lists.parquet")
+    assert list(dict.fromkeys(table["user_id"].to_pylist())) == STRANGE_USERS
+    for item in STRANGE_ITEMS:
+        found = cli("similar", "m", "--item", item, "--json").json["similar"]
+        assert {row["item_id"] for row in found} == {item}
+    cli("evaluate", "m", "--data", "parts", "--per-user", "users.csv")
+    with (tmp_path / "users.csv").open(newline="", encoding="utf-8") as file:
+        assert {row["user_id"] for row in csv.DictReader(file)} <= set(STRANGE_USERS)

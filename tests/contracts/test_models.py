@@ -1,0 +1,144 @@
+"""What every preset must hold to, from pairs to lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ratiorec.artifact import Artifact
+from ratiorec.config import Settings, from_table, resolve
+from ratiorec.data.interactions import Interactions
+from ratiorec.errors import UnknownIdError
+from ratiorec.experiment import fit
+from ratiorec.fitting import FitOptions
+from ratiorec.presets import PRESETS
+from small_data import checkerboard, interactions
+
+N_USERS, N_ITEMS = 24, 16
+BOARD = checkerboard(N_USERS, N_ITEMS)
+HELD_OUT = np.array([BOARD.positives(u)[u // 2 % (N_ITEMS // 2)] for u in range(N_USERS)])
+OTHER_BLOCK = [[i for i in range(N_ITEMS) if (u + i) % 2] for u in range(N_USERS)]
+
+
+def training_pairs() -> Interactions:
+    """The board without one item of each user, every item equally popular."""
+    kept = BOARD.indices != HELD_OUT[BOARD.pair_users]
+    return interactions(
+        BOARD.pair_users[kept].astype(np.int64),
+        BOARD.indices[kept].astype(np.int64),
+        n_users=N_USERS,
+        n_items=N_ITEMS,
+    )
+
+
+PAIRS = training_pairs()
+QUICKLY = ["training.epochs=60", "training.learning_rate=0.05", "training.penalty=0.002"]
+
+
+def settings_of(preset: str) -> Settings:
+    return resolve(PRESETS[preset], assignments=[*QUICKLY, "batches.n_users=12"])
+
+
+def trained(preset: str, *, seed: int = 0) -> Artifact:
+    return fit(
+        PAIRS,
+        preset=preset,
+        settings=settings_of(preset),
+        seed=seed,
+        device="cpu",
+        options=FitOptions(validation=0),
+    )
+
+
+@pytest.fixture(scope="module", params=list(PRESETS))
+def preset(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def model(preset: str) -> Artifact:
+    return trained(preset)
+
+
+def lists(
+    model: Artifact, users: list[int], k: int = N_ITEMS, **options: object
+) -> list[list[int]]:
+    table = model.recommend(users, k=k, **options).to_dicts()  # type: ignore[arg-type]
+    return [[row["item_id"] for row in table if row["user_id"] == user] for user in users]
+
+
+def test_the_held_out_item_ranks_above_the_whole_other_block(model: Artifact) -> None:
+    for user, ranked in enumerate(lists(model, list(range(N_USERS)))):
+        place = ranked.index(HELD_OUT[user])
+        assert all(place < ranked.index(item) for item in OTHER_BLOCK[user]), user
+
+
+def test_seen_items_are_left_out_unless_asked_for(model: Artifact) -> None:
+    users = list(range(N_USERS))
+    for user, ranked in enumerate(lists(model, users)):
+        assert sorted(ranked) == sorted([HELD_OUT[user], *OTHER_BLOCK[user]])
+    for ranked in lists(model, users, exclude_seen=False):
+        assert sorted(ranked) == list(range(N_ITEMS))
+
+
+def test_a_user_alone_gets_the_same_list_as_among_others(model: Artifact) -> None:
+    together = model.recommend(list(range(N_USERS)), k=5).to_dicts()
+    alone = [row for user in range(N_USERS) for row in model.recommend([user], k=5).to_dicts()]
+    assert alone == together
+
+
+def test_a_shorter_list_is_the_beginning_of_a_longer_one(model: Artifact) -> None:
+    users = list(range(N_USERS))
+    short, long = lists(model, users, k=3), lists(model, users, k=7)
+    assert [ranked[:3] for ranked in long] == short
+
+
+def test_scores_fall_from_rank_to_rank(model: Artifact) -> None:
+    rows = model.recommend([0], k=N_ITEMS).to_dicts()
+    assert [row["rank"] for row in rows] == list(range(1, len(rows) + 1))
+    scores = [row["score"] for row in rows]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_a_saved_model_gives_the_same_lists(model: Artifact, tmp_path: Path) -> None:
+    model.save(tmp_path / "model")
+    again = Artifact.load(tmp_path / "model")
+    users = list(range(N_USERS))
+    assert again.recommend(users).to_dicts() == model.recommend(users).to_dicts()
+    assert again.similar([0, 1]).to_dicts() == model.similar([0, 1]).to_dicts()
+    assert (again.card, again.settings) == (model.card, model.settings)
+
+
+def test_an_unknown_user_is_refused_skipped_or_given_what_is_popular(model: Artifact) -> None:
+    with pytest.raises(UnknownIdError):
+        model.recommend([0, 999])
+    assert lists(model, [0], on_unknown="skip") == lists(model, [0])
+    assert lists(model, [999], on_unknown="skip") == [[]]
+    known, stranger = lists(model, [0, 999], k=4, on_unknown="fallback")
+    assert [known] == lists(model, [0], k=4)
+    by_popularity = np.argsort(-PAIRS.item_degrees, kind="stable")[:4]
+    assert stranger == by_popularity.tolist()
+
+
+def test_similar_items_are_those_of_the_same_block(model: Artifact) -> None:
+    for row in model.similar(list(range(N_ITEMS)), k=N_ITEMS // 2 - 1).to_dicts():
+        assert (row["item_id"] + row["similar_id"]) % 2 == 0
+        assert row["item_id"] != row["similar_id"]
+
+
+def test_the_same_seed_gives_the_same_scores_and_another_does_not(
+    preset: str, model: Artifact
+) -> None:
+    everyone = np.arange(N_USERS)
+    scores = model.scorer.scores(everyone).tobytes()
+    assert trained(preset).scorer.scores(everyone).tobytes() == scores
+    assert trained(preset, seed=1).scorer.scores(everyone).tobytes() != scores
+
+
+def test_the_settings_in_the_model_are_those_it_was_trained_with(
+    preset: str, model: Artifact
+) -> None:
+    assert from_table(Settings, model.settings, where="") == settings_of(preset)
+    assert model.card["preset"] == preset

@@ -1,0 +1,490 @@
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from ratiorec import fitting
+from ratiorec.blocks import fixed_blocks
+from ratiorec.checkpoint import FILE, Checkpoints, Progress
+from ratiorec.config import Settings
+from ratiorec.data.batches import UserBatches
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.split import RatioSplit
+from ratiorec.data.synthetic import Synthetic
+from ratiorec.encoders import graph
+from ratiorec.encoders.factorisation import Factorisation
+from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, StoppedError
+from ratiorec.fitting import EpochFinished, Fit, FitOptions, Fitted, StepTaken, judge
+from ratiorec.scores import Embeddings
+from ratiorec.training import Run, Training
+from small_data import interactions
+
+CPU = torch.device("cpu")
+DATA = Synthetic(n_users=60, n_items=40, mean_pairs=12)(rng=np.random.default_rng(0)).dataset.train
+STEPS_AN_EPOCH = 3
+SETTINGS = Settings(
+    encoder=LightGCN(4, n_layers=1),
+    batches=UserBatches(60 // STEPS_AN_EPOCH),
+    training=Training(learning_rate=0.1, epochs=4, validate_every=1, patience=2),
+)
+LONG = dataclasses.replace(
+    SETTINGS, training=dataclasses.replace(SETTINGS.training, epochs=60, patience=3)
+)
+
+
+def fit(
+    options: FitOptions = FitOptions(),  # noqa: B008 - frozen
+    *,
+    data: Interactions = DATA,
+    settings: Settings = SETTINGS,
+    seed: int = 0,
+    observe: Callable[[Any], None] = lambda event: None,
+    stop_requested: Callable[[], bool] = lambda: False,
+) -> Fitted:
+    return Fit(
+        data,
+        settings,
+        options,
+        seed=seed,
+        device=CPU,
+        observe=observe,
+        stop_requested=stop_requested,
+    )()
+
+
+def bits(embeddings: Embeddings) -> bytes:
+    return embeddings.users.numpy().tobytes() + embeddings.items.numpy().tobytes()
+
+
+def without_seconds(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in record.items() if k != "seconds"} for record in history]
+
+
+def assert_same(first: Fitted, second: Fitted) -> None:
+    """All but the time it took."""
+    assert bits(first.embeddings) == bits(second.embeddings)
+    assert without_seconds(first.history) == without_seconds(second.history)
+    assert (first.n_steps, first.n_epochs) == (second.n_steps, second.n_epochs)
+    assert first.validation == second.validation
+    assert first.n_validation_users == second.n_validation_users
+
+
+def trained_by_hand(data: Interactions, n_steps: int, *, rng: np.random.Generator) -> Embeddings:
+    """The model after so many steps, without anything that `Fit` adds."""
+    s = SETTINGS
+    with fixed_blocks():
+        run = Run.start(data, s.encoder, s.risk, s.batches, s.training, rng=rng, device=CPU)
+        steps = itertools.chain.from_iterable(run.one_epoch() for _ in itertools.count())
+        for _ in itertools.islice(steps, n_steps):
+            pass
+        return run.embeddings()
+
+
+def rngs(seed: int = 0) -> tuple[np.random.Generator, ...]:
+    """For the split, the search and the refit."""
+    return tuple(map(np.random.default_rng, np.random.SeedSequence(seed).spawn(3)))
+
+
+class StopAfter:
+    """Asks to stop after the n-th step it is asked about."""
+
+    def __init__(self, n_steps: int) -> None:
+        self.n_left = n_steps
+
+    def __call__(self) -> bool:
+        self.n_left -= 1
+        return self.n_left == 0
+
+
+class Clock:
+    """A clock that moves when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def tick(self, event: StepTaken | EpochFinished) -> None:
+        """One second for every step."""
+        self.now += isinstance(event, StepTaken)
+
+
+@pytest.fixture(autouse=True)
+def _threads_stay() -> Iterator[None]:
+    """What a fit sets up for itself it also takes down."""
+    before = torch.get_num_threads()
+    yield
+    assert torch.get_num_threads() == before
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(fitting, "time", SimpleNamespace(monotonic=clock.monotonic))
+    return clock
+
+
+@pytest.fixture(scope="module")
+def whole() -> Fitted:
+    """The run that nothing interrupts."""
+    return fit()
+
+
+def test_the_stopping_step_is_that_of_the_best_validation() -> None:
+    fitted = fit(settings=LONG)
+    judged = [record for record in fitted.history if "validation" in record]
+    best = max(judged, key=lambda record: record["validation"]["ndcg@20"])
+    assert fitted.n_steps == best["step"]
+    assert fitted.validation == best["validation"]
+    assert fitted.n_epochs == best["epoch"]
+    assert best is not judged[-1]
+
+
+def test_the_search_ends_when_patience_is_lost() -> None:
+    search = [r for r in fit(settings=LONG).history if r["phase"] == "search"]
+    scores = [record["validation"]["ndcg@20"] for record in search]
+    assert len(search) < LONG.training.epochs
+    assert len(search) == scores.index(max(scores)) + 1 + LONG.training.patience
+
+
+def test_validation_happens_every_so_many_epochs_and_at_the_end() -> None:
+    training = dataclasses.replace(SETTINGS.training, epochs=5, validate_every=2, patience=9)
+    fitted = fit(settings=dataclasses.replace(SETTINGS, training=training))
+    search = [record for record in fitted.history if record["phase"] == "search"]
+    assert [r["epoch"] for r in search if "validation" in r] == [2, 4, 5]
+    assert not any("validation" in r for r in fitted.history if r["phase"] == "refit")
+
+
+def test_the_refit_trains_as_many_steps_on_all_pairs(whole: Fitted) -> None:
+    *_, refit_rng = rngs()
+    assert bits(whole.embeddings) == bits(trained_by_hand(DATA, whole.n_steps, rng=refit_rng))
+    refit = [record for record in whole.history if record["phase"] == "refit"]
+    assert [record["step"] for record in refit][-1] == whole.n_steps
+    assert whole.n_steps == whole.n_epochs * STEPS_AN_EPOCH
+
+
+def test_without_refit_the_validated_model_stays() -> None:
+    split_rng, search_rng, _ = rngs()
+    fitted = fit(FitOptions(refit=False))
+    split = RatioSplit(0.1)(DATA, rng=split_rng)
+    expected = trained_by_hand(split.train, fitted.n_steps, rng=search_rng)
+    assert bits(fitted.embeddings) == bits(expected)
+    assert fitted.validation == judge(fitted.embeddings, split.train, split.held_out)
+    assert {record["phase"] for record in fitted.history} == {"search"}
+
+
+def test_without_refit_the_best_model_is_kept_and_not_the_last() -> None:
+    fitted = fit(FitOptions(refit=False), settings=LONG)
+    split = RatioSplit(0.1)(DATA, rng=rngs()[0])
+    assert fitted.n_steps < fitted.history[-1]["step"]
+    assert fitted.validation == judge(fitted.embeddings, split.train, split.held_out)
+
+
+def test_the_refit_changes_nothing_about_the_search(whole: Fitted) -> None:
+    kept = fit(FitOptions(refit=False))
+    assert (kept.n_steps, kept.validation) == (whole.n_steps, whole.validation)
+    assert bits(kept.embeddings) != bits(whole.embeddings)
+
+
+def test_without_validation_exactly_the_configured_epochs_are_trained() -> None:
+    fitted = fit(FitOptions(validation=0))
+    assert fitted.n_epochs == SETTINGS.training.epochs
+    assert fitted.n_steps == SETTINGS.training.epochs * STEPS_AN_EPOCH
+    assert fitted.validation is None
+    assert fitted.n_validation_users == 0
+    assert [(r["phase"], r["epoch"]) for r in fitted.history] == [
+        ("train", epoch + 1) for epoch in range(SETTINGS.training.epochs)
+    ]
+    assert bits(fitted.embeddings) == bits(trained_by_hand(DATA, fitted.n_steps, rng=rngs()[2]))
+
+
+def test_the_risk_of_an_epoch_is_the_mean_over_its_steps() -> None:
+    events: list[Any] = []
+    fitted = fit(FitOptions(validation=0), observe=events.append)
+    risks = [event.risk for event in events if isinstance(event, StepTaken)]
+    for record in fitted.history:
+        of_epoch = risks[record["step"] - STEPS_AN_EPOCH : record["step"]]
+        assert record["risk"] == pytest.approx(sum(of_epoch) / STEPS_AN_EPOCH)
+
+
+def test_the_observer_is_told_of_every_step_and_epoch(whole: Fitted) -> None:
+    events: list[Any] = []
+    fit(observe=events.append)
+    steps = [event for event in events if isinstance(event, StepTaken)]
+    n_search = SETTINGS.training.epochs * STEPS_AN_EPOCH
+    searched = [event for event in steps if event.phase == "search"]
+    assert [event.step for event in searched] == list(range(1, len(searched) + 1))
+    assert {event.last_step for event in searched} == {n_search}
+    refitted = [event for event in steps if event.phase == "refit"]
+    assert [event.step for event in refitted] == list(range(1, whole.n_steps + 1))
+    assert {event.last_step for event in refitted} == {whole.n_steps}
+    told = [event for event in events if isinstance(event, EpochFinished)]
+    assert without_seconds([event.record for event in told]) == without_seconds(whole.history)
+    assert not any(event.resumed for event in told)
+
+
+def test_the_same_seed_gives_the_same_bits(whole: Fitted) -> None:
+    assert_same(fit(), whole)
+
+
+def test_another_seed_gives_other_bits(whole: Fitted) -> None:
+    other = fit(seed=1)
+    assert bits(other.embeddings) != bits(whole.embeddings)
+    assert other.validation != whole.validation
+
+
+def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph, "ROWS_PER_BLOCK", 101)
+    population = Synthetic(n_users=300, n_items=60, mean_pairs=12)
+    data = population(rng=np.random.default_rng(0)).dataset.train
+    settings = dataclasses.replace(SETTINGS, batches=UserBatches(300))
+    n_before = torch.get_num_threads()
+    try:
+        fits = []
+        for n_threads in (1, 2, 3):
+            torch.set_num_threads(n_threads)
+            fits.append(fit(data=data, settings=settings))
+            assert torch.get_num_threads() == n_threads
+    finally:
+        torch.set_num_threads(n_before)
+    assert_same(fits[0], fits[1])
+    assert_same(fits[0], fits[2])
+
+
+def test_a_spent_budget_still_gives_a_model() -> None:
+    fitted = fit(FitOptions(max_seconds=1e-9))
+    assert fitted.n_steps == 1
+    assert fitted.validation is not None
+    assert bits(fitted.embeddings) == bits(trained_by_hand(DATA, 1, rng=rngs()[2]))
+
+
+def test_a_spent_budget_keeps_the_validated_model_without_refit() -> None:
+    fitted = fit(FitOptions(max_seconds=1e-9, refit=False))
+    split_rng, search_rng, _ = rngs()
+    split = RatioSplit(0.1)(DATA, rng=split_rng)
+    assert bits(fitted.embeddings) == bits(trained_by_hand(split.train, 1, rng=search_rng))
+
+
+def test_the_search_leaves_as_much_time_as_the_refit_will_take(clock: Clock) -> None:
+    training = dataclasses.replace(SETTINGS.training, epochs=99, validate_every=99)
+    settings = dataclasses.replace(SETTINGS, training=training)
+    fitted = fit(FitOptions(max_seconds=10), settings=settings, observe=clock.tick)
+    assert fitted.n_steps == 10 // 2
+    assert fitted.seconds == 10
+
+
+def test_without_refit_the_search_may_take_all_the_time(clock: Clock) -> None:
+    training = dataclasses.replace(SETTINGS.training, epochs=99, validate_every=99)
+    settings = dataclasses.replace(SETTINGS, training=training)
+    fitted = fit(FitOptions(max_seconds=10, refit=False), settings=settings, observe=clock.tick)
+    assert fitted.n_steps == 10
+
+
+def test_a_resumed_run_counts_the_time_it_took_before(clock: Clock, tmp_path: Path) -> None:
+    options = FitOptions(validation=0, max_seconds=8, checkpoints=Checkpoints(tmp_path))
+    with pytest.raises(StoppedError):
+        fit(options, observe=clock.tick, stop_requested=StopAfter(5))
+    clock.now = 1000.0
+    resumed = dataclasses.replace(options, resume=True)
+    fitted = fit(resumed, observe=clock.tick)
+    assert fitted.n_steps == fitted.seconds == 8
+
+
+class CountedCheckpoints(Checkpoints):
+    """Notes the step of every checkpoint and writes none."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        object.__setattr__(self, "steps", [])
+
+    def write(self, progress: Progress, tensors: dict[str, torch.Tensor]) -> None:
+        position = progress.position
+        step = position["epoch"] * STEPS_AN_EPOCH + position["step_in_epoch"]
+        self.steps.append(step)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "steps"),
+    [(0, list(range(1, 13))), (5, [5, 10]), (math.inf, [])],
+)
+def test_a_checkpoint_is_written_every_so_many_seconds(
+    clock: Clock, tmp_path: Path, seconds: float, steps: list[int]
+) -> None:
+    checkpoints = CountedCheckpoints(tmp_path)
+    fit(
+        FitOptions(validation=0, checkpoints=checkpoints, checkpoint_seconds=seconds),
+        observe=clock.tick,
+    )
+    assert checkpoints.steps == steps  # type: ignore[attr-defined]
+
+
+def test_a_request_to_stop_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    options = FitOptions(checkpoints=Checkpoints(tmp_path / "run"), checkpoint_seconds=math.inf)
+    with pytest.raises(StoppedError) as caught:
+        fit(options, stop_requested=StopAfter(2))
+    assert caught.value.where == "search, step 2"
+    assert "--resume" in caught.value.wanted
+    assert [file.name for file in (tmp_path / "run").iterdir()] == [FILE]
+
+
+def test_a_request_to_stop_without_checkpoints_stops_all_the_same() -> None:
+    with pytest.raises(StoppedError) as caught:
+        fit(stop_requested=StopAfter(1))
+    assert "--resume" not in caught.value.wanted
+
+
+def all_steps(options: FitOptions) -> int:
+    events: list[Any] = []
+    fit(options, observe=events.append)
+    return sum(isinstance(event, StepTaken) for event in events)
+
+
+OPTIONS = {
+    "refit": FitOptions(checkpoint_seconds=math.inf),
+    "no refit": FitOptions(checkpoint_seconds=math.inf, refit=False),
+    "no validation": FitOptions(checkpoint_seconds=math.inf, validation=0),
+}
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_run_stopped_at_any_step_and_resumed_equals_the_uninterrupted(
+    name: str, tmp_path: Path
+) -> None:
+    plain = OPTIONS[name]
+    uninterrupted = fit(plain)
+    n_steps = all_steps(plain)
+    assert n_steps >= 12
+    for n_before in range(1, n_steps + 1):
+        options = dataclasses.replace(plain, checkpoints=Checkpoints(tmp_path / str(n_before)))
+        with pytest.raises(StoppedError):
+            fit(options, stop_requested=StopAfter(n_before))
+        assert_same(fit(dataclasses.replace(options, resume=True)), uninterrupted)
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_a_run_stopped_after_every_step_equals_the_uninterrupted(name: str, tmp_path: Path) -> None:
+    options = dataclasses.replace(OPTIONS[name], checkpoints=Checkpoints(tmp_path), resume=True)
+    n_stops = 0
+    while True:
+        try:
+            fitted = fit(options, stop_requested=StopAfter(1))
+            break
+        except StoppedError:
+            n_stops += 1
+    assert n_stops == all_steps(OPTIONS[name])
+    assert_same(fitted, fit(OPTIONS[name]))
+
+
+def test_a_resumed_run_tells_its_earlier_epochs_again(tmp_path: Path) -> None:
+    options = FitOptions(validation=0, checkpoints=Checkpoints(tmp_path))
+    with pytest.raises(StoppedError):
+        fit(options, stop_requested=StopAfter(2 * STEPS_AN_EPOCH + 1))
+    events: list[Any] = []
+    fit(dataclasses.replace(options, resume=True), observe=events.append)
+    told = [(e.record["epoch"], e.resumed) for e in events if isinstance(e, EpochFinished)]
+    assert told == [(1, True), (2, True), (3, False), (4, False)]
+
+
+def test_resuming_where_there_is_no_checkpoint_starts_anew(tmp_path: Path, whole: Fitted) -> None:
+    assert_same(fit(FitOptions(checkpoints=Checkpoints(tmp_path), resume=True)), whole)
+
+
+def test_without_resume_a_checkpoint_is_not_looked_at(tmp_path: Path, whole: Fitted) -> None:
+    (tmp_path / FILE).write_bytes(b"garbage")
+    assert_same(fit(FitOptions(checkpoints=Checkpoints(tmp_path))), whole)
+
+
+OTHER_DATA = DATA.select(np.arange(DATA.n_pairs) > 0)
+OTHERS: dict[str, tuple[str, dict[str, Any]]] = {
+    "seed": ("seed", {"seed": 1}),
+    "settings": ("settings", {"settings": LONG}),
+    "data": ("data", {"data": OTHER_DATA}),
+    "validation": ("validation", {"options": {"validation": 0.2}}),
+    "refit": ("refit", {"options": {"refit": False}}),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_checkpoint_of_another_run_is_refused_and_kept(name: str, tmp_path: Path) -> None:
+    differs, arguments = OTHERS[name]
+    options = FitOptions(checkpoints=Checkpoints(tmp_path))
+    with pytest.raises(StoppedError):
+        fit(options, stop_requested=StopAfter(4))
+    before = (tmp_path / FILE).read_bytes()
+    changed = dict(arguments)
+    resumed = dataclasses.replace(options, resume=True, **changed.pop("options", {}))
+    with pytest.raises(CheckpointError) as caught:
+        fit(resumed, **changed)
+    assert caught.value.what == f"the checkpoint belongs to another run: {differs} differ"
+    assert "without --resume training starts anew" in caught.value.wanted
+    assert (tmp_path / FILE).read_bytes() == before
+
+
+def test_a_run_that_goes_non_finite_stops_with_the_step() -> None:
+    training = dataclasses.replace(SETTINGS.training, learning_rate=1e30)
+    with pytest.raises(DivergenceError) as caught:
+        fit(settings=dataclasses.replace(SETTINGS, training=training))
+    assert "step" in caught.value.where
+    assert "learning_rate" in caught.value.wanted
+
+
+def test_a_share_that_leaves_no_pair_for_validation_is_refused() -> None:
+    users, items = np.repeat(np.arange(6), 2), np.tile(np.arange(2), 6)
+    data = interactions(users, items, n_users=6, n_items=4)
+    with pytest.raises(ConfigError) as caught:
+        fit(FitOptions(validation=0.1), data=data)
+    assert caught.value.where == "--validation"
+    assert caught.value.found == "0.1 of users with at most 2 pairs"
+
+
+def test_so_many_validation_users_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "MOST_VALIDATION_USERS", 7)
+    fitted = fit()
+    assert fitted.n_validation_users == 7
+    assert_same(fit(), fitted)
+
+
+def test_every_user_with_a_held_out_pair_is_judged(whole: Fitted) -> None:
+    split = RatioSplit(0.1)(DATA, rng=rngs()[0])
+    assert whole.n_validation_users == (split.held_out.user_degrees > 0).sum() > 7
+
+
+@pytest.mark.parametrize(
+    ("options", "where"),
+    [
+        ({"validation": 1.0}, "--validation"),
+        ({"validation": -0.1}, "--validation"),
+        ({"validation": math.nan}, "--validation"),
+        ({"max_seconds": 0}, "--max-seconds"),
+        ({"max_seconds": math.nan}, "--max-seconds"),
+        ({"checkpoint_seconds": -1}, "--checkpoint-seconds"),
+        ({"checkpoint_seconds": math.nan}, "--checkpoint-seconds"),
+    ],
+)
+def test_an_option_out_of_range_is_refused(options: dict[str, float], where: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        FitOptions(**options)  # type: ignore[arg-type]
+    assert caught.value.where == where
+
+
+def test_a_negative_seed_is_refused() -> None:
+    with pytest.raises(ConfigError, match="a seed cannot be negative"):
+        fit(seed=-1)
+
+
+def test_another_encoder_fits_in_without_change() -> None:
+    settings = dataclasses.replace(SETTINGS, encoder=Factorisation(dimension=3))
+    fitted = fit(settings=settings)
+    assert fitted.embeddings.users.shape == (60, 3)
+    assert fitted.embeddings.items.shape == (40, 3)

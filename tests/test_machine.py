@@ -1,0 +1,92 @@
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ratiorec
+from ratiorec import machine
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "commit.gpgsign=false")
+    done = subprocess.run(
+        ["git", "-C", str(folder), *identity, *words], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository of its own in which the module seems to lie."""
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    monkeypatch.delenv("RATIOREC_COMMIT", raising=False)
+    git(tmp_path, "init", "--quiet")
+    (tmp_path / "machine.py").write_text("one = 1\n")
+    monkeypatch.setattr(machine, "__file__", str(tmp_path / "machine.py"))
+    return tmp_path
+
+
+def test_the_machine_is_described_in_plain_words() -> None:
+    found = machine.describe_machine("cpu")
+    assert found["device"] == "cpu"
+    assert found["cores"] >= 1
+    assert found["memory_gib"] is None or found["memory_gib"] > 0
+    assert found["processor"] is not None
+    assert "accelerator" not in found
+
+
+def test_the_versions_are_those_installed() -> None:
+    found = machine.versions()
+    assert found["ratiorec"] == ratiorec.__version__
+    assert found["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert found["torch"] == importlib.metadata.version("torch")
+
+
+def test_a_package_that_is_not_installed_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert machine.versions()["scipy"] == "not installed"
+
+
+def test_the_commit_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RATIOREC_COMMIT", "given")
+    assert machine.commit() == "given"
+
+
+def test_the_commit_is_that_of_the_source_tree(tree: Path) -> None:
+    git(tree, "add", "machine.py")
+    git(tree, "commit", "--quiet", "-m", "one")
+    head = git(tree, "rev-parse", "HEAD")
+    assert machine.commit() == head
+    (tree / "notes.txt").write_text("not tracked")
+    assert machine.commit() == head
+    (tree / "machine.py").write_text("one = 2\n")
+    assert machine.commit() == f"{head}-modified"
+
+
+def test_a_package_inside_a_repository_of_someone_else_has_no_commit(tree: Path) -> None:
+    (tree / "theirs.py").write_text("")
+    git(tree, "add", "theirs.py")
+    git(tree, "commit", "--quiet", "-m", "theirs")
+    assert machine.commit() is None
+
+
+def test_without_git_there_is_no_commit(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert machine.commit() is None
+
+
+def test_peak_memory_is_in_megabytes() -> None:
+    before = machine.peak_memory_mb()
+    held = bytearray(64 * 2**20)
+    held[::4096] = bytes(len(held[::4096]))
+    assert 10 < before <= machine.peak_memory_mb() < 2**20
+    assert machine.peak_memory_mb() >= 64
