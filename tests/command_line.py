@@ -23,6 +23,7 @@ QUICK = (
     *("--set", "encoder.dimension=4", "--set", "encoder.n_layers=1"),
     *("--set", "batches.n_users=20", "--set", "training.learning_rate=0.1"),
     *("--set", "training.epochs=3", "--set", "training.validate_every=1"),
+    *("--set", "training.steps_between=1"),
 )
 """Options with which `fit` on sixty users takes a fraction of a second."""
 

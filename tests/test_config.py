@@ -76,7 +76,9 @@ all_settings = st.builds(
         penalty=rates,
         epochs=counts,
         validate_every=counts,
+        steps_between=counts,
         patience=counts,
+        min_gain=st.floats(0, 1),
     ),
 )
 

@@ -39,7 +39,7 @@ DATASET = POPULATION(rng=np.random.default_rng(0)).dataset
 SETTINGS = Settings(
     encoder=LightGCN(4, n_layers=1),
     batches=UserBatches(20),
-    training=Training(learning_rate=0.1, epochs=3, validate_every=1, patience=2),
+    training=Training(learning_rate=0.1, epochs=3, validate_every=1, steps_between=1, patience=2),
 )
 N_STEPS = 3 * 3
 

@@ -35,11 +35,17 @@ STEPS_AN_EPOCH = 3
 SETTINGS = Settings(
     encoder=LightGCN(4, n_layers=1),
     batches=UserBatches(60 // STEPS_AN_EPOCH),
-    training=Training(learning_rate=0.1, epochs=4, validate_every=1, patience=2),
+    training=Training(
+        learning_rate=0.1, epochs=4, validate_every=1, steps_between=1, patience=2, min_gain=0
+    ),
 )
-LONG = dataclasses.replace(
-    SETTINGS, training=dataclasses.replace(SETTINGS.training, epochs=60, patience=3)
-)
+
+
+def training_with(**changes: float) -> Settings:
+    return dataclasses.replace(SETTINGS, training=dataclasses.replace(SETTINGS.training, **changes))
+
+
+LONG = training_with(epochs=60, patience=3)
 
 
 def fit(
@@ -158,11 +164,40 @@ def test_the_search_ends_when_patience_is_lost() -> None:
     assert len(search) == scores.index(max(scores)) + 1 + LONG.training.patience
 
 
-def test_validation_happens_every_so_many_epochs_and_at_the_end() -> None:
-    training = dataclasses.replace(SETTINGS.training, epochs=5, validate_every=2, patience=9)
-    fitted = fit(settings=dataclasses.replace(SETTINGS, training=training))
+def test_a_gain_that_is_too_small_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    scores = iter([0.5, 0.5 * 1.1, 0.5 * 1.1 * 1.09, 0.5 * 1.1 * 1.11])
+    monkeypatch.setattr(fitting, "judge", lambda *_: {"recall@20": 0.0, "ndcg@20": next(scores)})
+    fitted = fit(settings=training_with(min_gain=0.1, patience=9))
+    assert fitted.n_epochs == 4
+    assert fitted.validation == {"recall@20": 0.0, "ndcg@20": 0.5 * 1.1 * 1.11}
+
+
+def test_of_equal_validations_the_earliest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "judge", lambda *_: {"recall@20": 0.0, "ndcg@20": 0.5})
+    fitted = fit()
+    assert fitted.n_epochs == 1
+    searched = [record for record in fitted.history if record["phase"] == "search"]
+    assert len(searched) == 1 + SETTINGS.training.patience
+
+
+@pytest.mark.parametrize(
+    ("validate_every", "steps_between", "epochs"),
+    [
+        (2, 1, [2, 4, 5]),
+        (1, 2 * STEPS_AN_EPOCH, [2, 4, 5]),
+        (1, 2 * STEPS_AN_EPOCH + 1, [3, 5]),
+        (99, 1, [5]),
+    ],
+)
+def test_validation_happens_every_so_many_epochs_and_at_the_end(
+    validate_every: int, steps_between: int, epochs: list[int]
+) -> None:
+    settings = training_with(
+        epochs=5, validate_every=validate_every, steps_between=steps_between, patience=9
+    )
+    fitted = fit(settings=settings)
     search = [record for record in fitted.history if record["phase"] == "search"]
-    assert [r["epoch"] for r in search if "validation" in r] == [2, 4, 5]
+    assert [r["epoch"] for r in search if "validation" in r] == epochs
     assert not any("validation" in r for r in fitted.history if r["phase"] == "refit")
 
 
@@ -277,16 +312,14 @@ def test_a_spent_budget_keeps_the_validated_model_without_refit() -> None:
 
 
 def test_the_search_leaves_as_much_time_as_the_refit_will_take(clock: Clock) -> None:
-    training = dataclasses.replace(SETTINGS.training, epochs=99, validate_every=99)
-    settings = dataclasses.replace(SETTINGS, training=training)
+    settings = training_with(epochs=99, validate_every=99)
     fitted = fit(FitOptions(max_seconds=10), settings=settings, observe=clock.tick)
     assert fitted.n_steps == 10 // 2
     assert fitted.seconds == 10
 
 
 def test_without_refit_the_search_may_take_all_the_time(clock: Clock) -> None:
-    training = dataclasses.replace(SETTINGS.training, epochs=99, validate_every=99)
-    settings = dataclasses.replace(SETTINGS, training=training)
+    settings = training_with(epochs=99, validate_every=99)
     fitted = fit(FitOptions(max_seconds=10, refit=False), settings=settings, observe=clock.tick)
     assert fitted.n_steps == 10
 
@@ -432,9 +465,8 @@ def test_a_checkpoint_of_another_run_is_refused_and_kept(name: str, tmp_path: Pa
 
 
 def test_a_run_that_goes_non_finite_stops_with_the_step() -> None:
-    training = dataclasses.replace(SETTINGS.training, learning_rate=1e30)
     with pytest.raises(DivergenceError) as caught:
-        fit(settings=dataclasses.replace(SETTINGS, training=training))
+        fit(settings=training_with(learning_rate=1e30))
     assert "step" in caught.value.where
     assert "learning_rate" in caught.value.wanted
 

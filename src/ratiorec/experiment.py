@@ -20,7 +20,7 @@ from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions, require_trainable
 from ratiorec.errors import DeviceError, StorageError
 from ratiorec.fitting import EpochFinished, Fit, FitOptions, Fitted, Observer, StepTaken
-from ratiorec.machine import commit, describe_machine, peak_memory_mb, versions
+from ratiorec.machine import describe_machine, peak_memory_mb, versions
 from ratiorec.presets import preset as preset_settings
 from ratiorec.recommend import SeenItems
 from ratiorec.scorers import InnerProduct
@@ -102,8 +102,10 @@ def find_device(name: str) -> torch.device:
     )
 
 
-def result_record(model: Artifact, *, target: str, protocol: str, command: str) -> dict[str, Any]:
-    """What a file under `results/` holds."""
+def result_record(
+    model: Artifact, *, target: str, protocol: str, command: str, commit: str | None
+) -> dict[str, Any]:
+    """What a file under `results/` holds; `commit` is that of the code when it started."""
     card = model.card
     return {
         "target": target,
@@ -123,7 +125,7 @@ def result_record(model: Artifact, *, target: str, protocol: str, command: str) 
         "curve": card["curve"],
         "machine": describe_machine(card["device"]),
         "versions": card["versions"],
-        "commit": commit(),
+        "commit": commit,
         "command": command,
     }
 

@@ -31,9 +31,10 @@ class Training:
 
     `epochs` is the most that will be run; without validation data it is exactly what will
     be run. `penalty` is λ (theory: R6). Validation happens every `validate_every` epochs, but
-    no sooner than `steps_between` steps after the last (few users make short epochs, and a
-    plateau of a few steps must not look like the end), and training stops after `patience` of them in a row without a better nDCG@20; better
-    means by a share of at least `min_gain`, since smaller differences are noise.
+    no sooner than `steps_between` steps after the last: few users make short epochs, and a
+    plateau of a few steps must not look like the end. Training stops after `patience` of them
+    in a row without a better nDCG@20; better means by a share of at least `min_gain`, since
+    smaller differences are noise.
     """
 
     learning_rate: float = 0.01
@@ -62,7 +63,6 @@ class Training:
                     found=str(value),
                     wanted="a finite number above 0" if 0 < least < 1 else f"{least} or more",
                 )
-
 
     def validation_interval(self, steps_per_epoch: int) -> int:
         """Epochs from one validation to the next."""

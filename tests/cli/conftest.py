@@ -61,7 +61,7 @@ def trained(dataset: Dataset) -> Artifact:
     settings = Settings(
         encoder=LightGCN(4, n_layers=1),
         batches=UserBatches(20),
-        training=Training(learning_rate=0.1, epochs=3, validate_every=1),
+        training=Training(learning_rate=0.1, epochs=3, validate_every=1, steps_between=1),
     )
     return fit(dataset, settings=settings, device="cpu")
 

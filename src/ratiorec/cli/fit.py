@@ -69,6 +69,7 @@ def fit(
     from ratiorec.experiment import find_device
     from ratiorec.fitting import FitOptions
     from ratiorec.folder import require_replaceable
+    from ratiorec.machine import commit
     from ratiorec.presets import preset as preset_settings
 
     settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
@@ -86,10 +87,11 @@ def fit(
         log=log or _beside(output, ".training.jsonl"),
     )
     dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    started_from = commit()
     model = _train(dataset, preset, settings, seed, device, fit_options)
     model.save(output)
     if record is not None:
-        _write_record(model, record, validation)
+        _write_record(model, record, validation, started_from)
     Checkpoints(folder).remove()
     summary = _summary(model, output)
     if json:
@@ -134,13 +136,16 @@ def _train(
         )
 
 
-def _write_record(model: Artifact, path: Path, validation: float) -> None:
+def _write_record(model: Artifact, path: Path, validation: float, started_from: str | None) -> None:
     from ratiorec.experiment import result_record
     from ratiorec.files import write_json
 
     protocol = "validated" if validation else "fixed epochs"
     command = shlex.join(["ratiorec", *sys.argv[1:]])
-    write_json(path, result_record(model, target="fit", protocol=protocol, command=command))
+    record = result_record(
+        model, target="fit", protocol=protocol, command=command, commit=started_from
+    )
+    write_json(path, record)
 
 
 def _summary(model: Artifact, output: Path) -> dict[str, Any]:
