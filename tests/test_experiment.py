@@ -265,11 +265,10 @@ def test_a_machine_without_cards_offers_none(monkeypatch: pytest.MonkeyPatch) ->
     assert caught.value.wanted == "auto, cpu"
 
 
-def test_a_result_file_holds_what_the_contract_says(
-    model: Artifact, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RATIOREC_COMMIT", "abc123")
-    record = result_record(model, target="fit", protocol="validated", command="ratiorec fit x")
+def test_a_result_file_holds_what_the_contract_says(model: Artifact) -> None:
+    record = result_record(
+        model, target="fit", protocol="validated", command="ratiorec fit x", commit="abc123"
+    )
     promised = (
         "target dataset data_sha256 preset settings protocol seed steps seconds validation test "
         "curve machine versions commit command"

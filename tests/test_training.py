@@ -265,7 +265,10 @@ def test_embeddings_that_are_not_finite_are_refused(
         ("penalty", math.inf),
         ("epochs", 0),
         ("validate_every", 0),
+        ("steps_between", 0),
         ("patience", 0),
+        ("min_gain", -0.1),
+        ("min_gain", math.nan),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: float) -> None:
@@ -275,6 +278,12 @@ def test_a_setting_out_of_range_is_refused_by_name(name: str, value: float) -> N
 
 def test_no_penalty_is_allowed() -> None:
     assert Training(penalty=0).penalty == 0
+
+
+@pytest.mark.parametrize(("steps_per_epoch", "interval"), [(1, 50), (7, 8), (10, 5), (100, 5)])
+def test_short_epochs_are_validated_less_often(steps_per_epoch: int, interval: int) -> None:
+    settings = Training(validate_every=5, steps_between=50)
+    assert settings.validation_interval(steps_per_epoch) == interval
 
 
 @pytest.mark.parametrize("encoder", [LightGCN(8), Factorisation(8)], ids=["lightgcn", "mf"])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
+import errno
 import json
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -140,13 +140,13 @@ class TrainingLog:
 
     def __enter__(self) -> TrainingLog:
         self._started = time.monotonic()
-        self._mode = "w"  # only the first epoch replaces an older log: a run may yet be refused
+        self._mode = "wb"  # only the first epoch replaces an older log: a run may yet be refused
         return self
 
     def __call__(self, event: StepTaken | EpochFinished) -> None:
         if isinstance(event, EpochFinished):  # a resumed run tells its earlier epochs again
             self._write(self._mode, json.dumps(event.record) + "\n")
-            self._mode = "a"
+            self._mode = "ab"
         self.observe(event)
 
     def _write(self, mode: str, text: str) -> None:
@@ -154,9 +154,8 @@ class TrainingLog:
             return
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open(mode, encoding="utf-8") as file, _no_half_line(file):
-                file.write(text)
-                file.flush()
+            with self.path.open(mode, buffering=0) as file:
+                _write_whole(file, text.encode())
         except OSError as error:
             raise StorageError(
                 "the training log cannot be written",
@@ -169,15 +168,12 @@ class TrainingLog:
         self.seconds = time.monotonic() - self._started
 
 
-@contextlib.contextmanager
-def _no_half_line(file: IO[str]) -> Iterator[None]:
-    """Cut off what was written inside the block when not all of it could be."""
+def _write_whole(file: IO[bytes], line: bytes) -> None:
+    """Write a line, or none of it where the disk has room for half."""
     n_before = file.tell()
-    try:
-        yield
-    except OSError:
-        os.ftruncate(file.fileno(), n_before)
-        raise
+    if file.write(line) < len(line):
+        file.truncate(n_before)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _assemble(data: Interactions, fitted: Fitted, settings: dict[str, Any]) -> Artifact:

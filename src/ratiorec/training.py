@@ -159,7 +159,8 @@ class Run:
     @torch.no_grad()
     def embeddings(self) -> Embeddings:
         """The model as it stands, checked to be finite."""
-        users, items = (table.detach().cpu() for table in self.encoder())
+        # copies: the vectors of a factorisation are views of what training goes on to change
+        users, items = (table.cpu().clone() for table in self.encoder())
         if not (users.isfinite().all() and items.isfinite().all()):
             raise DivergenceError(
                 "training diverged",
@@ -170,7 +171,7 @@ class Run:
         return Embeddings(users, items)
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """All that is needed to go on: tensors, and what fits into JSON."""
+        """A copy of all that is needed to go on: tensors, and what fits into JSON."""
         tensors = {f"parameter.{k}": v.detach() for k, v in self.encoder.state_dict().items()}
         for index, slots in self._optimiser.state_dict()["state"].items():
             tensors |= {f"optimiser.{index}.{k}": v for k, v in slots.items()}
@@ -179,7 +180,7 @@ class Run:
             "step_in_epoch": self.step_in_epoch,
             "epoch_start": self._epoch_start,
         }
-        return {k: v.cpu().contiguous() for k, v in tensors.items()}, position
+        return {k: v.cpu().clone() for k, v in tensors.items()}, position
 
     def restore(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
         """Continue where `state` was taken."""
@@ -191,7 +192,7 @@ class Run:
         for key, value in tensors.items():
             if key.startswith("optimiser."):
                 _, index, name = key.split(".")
-                slots.setdefault(int(index), {})[name] = value
+                slots.setdefault(int(index), {})[name] = value.clone()  # torch would keep it
         groups = self._optimiser.state_dict()["param_groups"]
         self._optimiser.load_state_dict({"state": slots, "param_groups": groups})
         self.epoch = position["epoch"]

@@ -77,15 +77,17 @@ class Epochs:
         return -(-len(self.eligible) // self.batch_size)
 
     @cached_property
-    def _inclusion(self) -> dict[int, NDArray[np.float64]]:
-        """s(i) for the two batch sizes that an even deal can have."""
-        largest = -(-len(self.eligible) // self.n_steps)
-        return {
-            size: inclusion_probability(
-                self.data.item_degrees, n_users=len(self.eligible), n_drawn=size
+    def _known_inclusions(self) -> dict[int, NDArray[np.float64]]:
+        return {}
+
+    def _inclusion(self, n_drawn: int) -> NDArray[np.float64]:
+        """s(i) of every item; an even deal has two batch sizes at most, so few are kept."""
+        known = self._known_inclusions
+        if n_drawn not in known:
+            known[n_drawn] = inclusion_probability(
+                self.data.item_degrees, n_users=len(self.eligible), n_drawn=n_drawn
             )
-            for size in (largest - 1, largest)
-        }
+        return known[n_drawn]
 
     def __call__(self, rng: np.random.Generator) -> Iterator[Batch]:
         for users in np.array_split(rng.permutation(self.eligible), self.n_steps):
@@ -109,5 +111,5 @@ class Epochs:
             columns=torch.from_numpy(place[items]),
             prior=torch.from_numpy(degrees / data.n_items).float(),
             popularity=torch.from_numpy(data.item_degrees[candidates]).float(),
-            inclusion=torch.from_numpy(self._inclusion[len(users)][candidates]).float(),
+            inclusion=torch.from_numpy(self._inclusion(len(users))[candidates]).float(),
         )

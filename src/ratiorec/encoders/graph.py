@@ -91,7 +91,7 @@ def _row_block_product(
             torch.from_numpy(values),
             size=(len(indptr) - 1, n_nodes),
             device=device,
-            check_invariants=False,
+            check_invariants=True,  # a wrong index would be a crash later, not an error
         )
     return lambda table: matrix.to(table.dtype) @ table
 

@@ -11,15 +11,18 @@ from torch import Tensor
 
 
 class Generator(NamedTuple):
-    """A strictly convex f on the positive reals with f(0) = 0, and f′, f″ (theory: B1).
+    """A strictly convex f on the positive reals with f(0) = 0, and what it makes (theory: B1).
 
     An affine term in f changes no divergence, so f(0) = 0 costs nothing; it makes
-    ℓ±(0) = 0, which the non-negative correction relies on.
+    ℓ±(0) = 0, which the non-negative correction relies on. The losses of an unlabelled pair
+    are given in closed form: as differences of f and f′ they would lose all digits where a
+    ratio is large, and be 0 · ∞ where it is 0.
     """
 
     f: Callable[[Tensor], Tensor]
     df: Callable[[Tensor], Tensor]
-    d2f: Callable[[Tensor], Tensor]
+    unlabelled_loss: Callable[[Tensor], Tensor]  # ℓ±(r̂) = f′(r̂)·r̂ − f(r̂) (theory: B4)
+    unlabelled_slope: Callable[[Tensor], Tensor]  # ℓ±′(r̂) = f″(r̂)·r̂ (theory: B5)
 
     def divergence(self, true: Tensor, estimate: Tensor) -> Tensor:
         """BR_f(r ‖ r̂) = f(r) − f(r̂) − f′(r̂)(r − r̂) (theory: B2)."""
@@ -29,29 +32,24 @@ class Generator(NamedTuple):
         """ℓ₊(r̂) = −f′(r̂) (theory: B3)."""
         return -self.df(ratio)
 
-    def unlabelled_loss(self, ratio: Tensor) -> Tensor:
-        """ℓ±(r̂) = f′(r̂)·r̂ − f(r̂) (theory: B4)."""
-        return self.df(ratio) * ratio - self.f(ratio)
-
-    def unlabelled_slope(self, ratio: Tensor) -> Tensor:
-        """ℓ±′(r̂) = f″(r̂)·r̂ (theory: B5)."""
-        return self.d2f(ratio) * ratio
-
 
 LEAST_SQUARES = Generator(
     f=lambda t: t.square() / 2,  # (t − 1)²/2 less its affine part
     df=lambda t: t,
-    d2f=torch.ones_like,
+    unlabelled_loss=lambda t: t.square() / 2,
+    unlabelled_slope=lambda t: t,
 )
 KULLBACK_LEIBLER = Generator(
     f=lambda t: torch.special.xlogy(t, t) - t,
     df=torch.log,
-    d2f=torch.reciprocal,
+    unlabelled_loss=lambda t: t,
+    unlabelled_slope=torch.ones_like,
 )
 LOGISTIC = Generator(
     f=lambda t: torch.special.xlogy(t, t) - torch.special.xlog1py(1 + t, t),
-    df=lambda t: -torch.log1p(1 / t),
-    d2f=lambda t: 1 / (t * (1 + t)),
+    df=lambda t: t.log() - t.log1p(),  # not log1p(1/t), whose derivative squares 1/t
+    unlabelled_loss=torch.log1p,
+    unlabelled_slope=lambda t: 1 / (1 + t),
 )
 
 GENERATORS: Mapping[str, Generator] = MappingProxyType(

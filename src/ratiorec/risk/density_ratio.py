@@ -20,7 +20,7 @@ from ratiorec.shapes import ItemFactors, PerPositive, PerUser, Scalar, UserFacto
 
 @dataclass(frozen=True)
 class DensityRatio:
-    """R_u = Ê₊[π_u(w⁺ − w⁻)ℓ±(r̂) + w⁺ℓ₊(r̂)] + Ê[w⁻ℓ±(r̂)], averaged over users.
+    """R_u = Ê₊[π_u(w⁺ − w⁻)ℓ±(r̂) + w⁺ℓ₊(r̂)] + Ê[w⁻ℓ±(r̂)], averaged over users (theory: R5).
 
     Every mean is self-normalised. The defaults are the paper's ranking uLSIF with both
     corrections; `upper_bound` is D̄, and infinity turns the non-negative correction off.
@@ -56,7 +56,7 @@ class DensityRatio:
         return labelled + non_negative(unlabelled, bounded / self.upper_bound)
 
     def _labelled(self, ratio: PerPositive, batch: Batch) -> tuple[PerUser, PerUser]:
-        """The terms over positives, and Ê₊[w⁺ℓ±] which the correction needs."""
+        """The terms over positives, and Ê₊[w⁺ℓ±] which the correction needs (theory: C3)."""
         pairs = ListedPairs(batch, ratio.detach())
         positive, unlabelled = self.weights.positive(pairs), self.weights.unlabelled(pairs)
 

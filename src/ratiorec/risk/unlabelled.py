@@ -79,7 +79,7 @@ class _UnlabelledMean(torch.autograd.Function):
                 scores = users[block] @ items[candidates].T
                 weight, loss, slope = pointwise(scores, block, candidates)
                 total_weight[block] += weight.sum(-1)
-                total_loss[block] += loss.mul_(weight).sum(-1)
+                total_loss[block] += (weight * loss).sum(-1)
                 torch.mul(weight, slope, out=gradient[block, candidates])
 
         for_each_block(one_block, cut(len(users), tile.n_users))

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+
+import pytest
+
+from command_line import CommandLine
+from ratiorec.cli.doctor import CORE, EXTRAS, examine
+
+
+def test_every_core_library_is_there_with_its_version() -> None:
+    versions = examine()["versions"]
+    for name in CORE:
+        assert versions[name] == importlib.metadata.version(name)
+
+
+def test_the_libraries_are_those_the_package_asks_for() -> None:
+    wanted = importlib.metadata.requires("ratiorec") or []
+    core = {line.split(">")[0] for line in wanted if "extra ==" not in line}
+    assert core == set(CORE)
+    extras = set(importlib.metadata.metadata("ratiorec").get_all("Provides-Extra") or [])
+    assert extras - {"dev"} == EXTRAS.keys()
+
+
+def test_what_is_missing_is_named_with_the_command_that_adds_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    assert examine()["extras"]["serve"] == "missing: pip install 'ratiorec[serve]'"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
+    assert set(examine()["extras"].values()) == {"installed"}
+
+
+def test_a_missing_core_library_does_not_end_the_examination(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    assert examine()["versions"]["pyarrow"] == "missing: pip install pyarrow"
+
+
+def test_the_findings_are_printed_and_given_as_json(cli: CommandLine) -> None:
+    found = cli("doctor", "--json").json
+    assert found.keys() == {"versions", "machine", "kernels", "extras"}
+    assert found["machine"]["device"] in ("cpu", "cuda")
+    printed = cli("doctor").out
+    for heading, content in found.items():
+        assert f"\n{heading}\n" in f"\n{printed}"
+        for name in content:
+            assert f"  {name} " in printed
