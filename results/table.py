@@ -18,8 +18,8 @@ BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 # R@20 and nDCG@20 of DREGN-CF in the paper's table of effectiveness
 PUBLISHED = {"gowalla": (0.1810, 0.1541), "yelp2018": (0.0687, 0.0564)}
 HEADER = (
-    "| data set | preset | protocol | R@20 | nDCG@20 | paper | epochs | training | peak memory "
-    "| device |\n|---|---|---|---|---|---|---|---|---|---|"
+    "| data set | preset | seed | protocol | R@20 | nDCG@20 | paper | epochs | training | peak memory "
+    "| device |\n|---|---|---|---|---|---|---|---|---|---|---|"
 )
 
 
@@ -36,6 +36,7 @@ def row(record: dict[str, Any]) -> str:
     cells = (
         record["dataset"],
         record["preset"],
+        str(record["seed"]),
         record["protocol"],
         figure(test["recall@20"]),
         figure(test["ndcg@20"]),

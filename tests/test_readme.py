@@ -1,0 +1,46 @@
+"""The README's Python and its commands work as printed."""
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from ratiorec.cli import main
+
+README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_ten_lines_of_python_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    block = re.search(r"```python\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    exec(compile(block.group(1), "README.md", "exec"), {})
+    assert "ada" in capsys.readouterr().out
+    assert (tmp_path / "model" / "model.json").exists()
+
+
+def commands():
+    block = re.search(r"## The command line\n\n```\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    lines = [line.split("#")[0].strip() for line in block.group(1).splitlines()]
+    return [line for line in lines if "fetch" not in line]  # that one needs a network
+
+
+def test_the_commands_run_in_the_order_they_are_printed(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    items = ["tea", "jam", "oats", "rye", "salt", "figs", "milk"]
+    users = ["ada", *(f"user{n}" for n in range(12))]
+    pairs = [(u, items[(n + k) % 7]) for n, u in enumerate(users) for k in range(5)]
+    Path("clicks.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in pairs))
+    held_out = [(u, items[(n + 5) % 7]) for n, u in enumerate(users)]
+    Path("held_out.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in held_out))
+    run = commands()
+    assert len(run) >= 6
+    for line in run:
+        monkeypatch.setattr(sys, "argv", shlex.split(line))
+        with pytest.raises(SystemExit) as stopped:
+            main()
+        assert stopped.value.code in (0, None), line
+    assert Path("lists.parquet").exists()
