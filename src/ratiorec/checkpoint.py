@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from ratiorec.errors import CheckpointError, StorageError
-from ratiorec.files import atomic_write
+from ratiorec.errors import CheckpointError
+from ratiorec.files import atomic_write, make_folder
 
 FILE = "checkpoint.safetensors"
 FORMAT = 1
@@ -46,7 +46,7 @@ class Checkpoints:
         from safetensors.torch import save
 
         header = json.dumps({"format": FORMAT, **asdict(progress)}, allow_nan=False)
-        self._make_folder()
+        make_folder(self.folder)
         try:
             with atomic_write(self.folder / FILE) as file:
                 file.write(save(tensors, metadata={"ratiorec": header}))
@@ -91,17 +91,6 @@ class Checkpoints:
             for file in (self.folder / FILE, *self.folder.glob(f".{FILE}.*.tmp")):
                 file.unlink(missing_ok=True)
             self.folder.rmdir()
-
-    def _make_folder(self) -> None:
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StorageError(
-                "could not make the folder of the checkpoint",
-                where=str(self.folder),
-                found=error.strerror or str(error),
-                wanted="a path that may be written to, by --checkpoint-dir",
-            ) from error
 
 
 def _require_same_run(theirs: dict[str, Any], ours: dict[str, Any], path: Path) -> None:

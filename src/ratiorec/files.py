@@ -46,6 +46,23 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     sync_folder(target.parent)
 
 
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Make a folder and those above it, where they are not there yet.
+
+    Raises:
+        StorageError: The system could not make it.
+    """
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            "could not make the folder",
+            where=str(path),
+            found=error.strerror or str(error),
+            wanted="a path for a folder, in a place that may be written to",
+        ) from error
+
+
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write `value` as indented JSON in the order it has; NaN and infinity are refused."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)

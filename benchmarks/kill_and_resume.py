@@ -1,0 +1,226 @@
+"""Training killed at random moments and resumed: the same bits, and never a half-written file.
+
+A small model is trained once without interruption. Then, in every round, the same command is
+killed (SIGKILL) once or several times, at moments drawn uniformly over the duration of a run,
+and sometimes just as it saves its model. After each kill every file it left must be whole; in
+the end `--resume` must give the arrays of the uninterrupted run, bit for bit.
+
+    python benchmarks/kill_and_resume.py
+    python benchmarks/kill_and_resume.py --rounds 100 --seed 1
+
+Prints one JSON object; ends with 1 when an array differs or a file is not whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from safetensors import SafetensorError, safe_open
+
+from ratiorec.artifact import Artifact
+from ratiorec.checkpoint import FILE
+from ratiorec.errors import ModelError
+from ratiorec.folder import HEADER, read_model
+
+SETTINGS = {
+    "encoder.dimension": 8,
+    "encoder.n_layers": 1,
+    "batches.n_users": 150,
+    "training.validate_every": 2,
+    "training.steps_between": 1,
+    "training.patience": 2,
+    "training.learning_rate": 0.03,
+}
+SHARE_AIMED_AT_SAVING = 0.3
+SECONDS_OF_SAVING = 0.02
+
+
+@dataclass
+class Tally:
+    """What has happened so far."""
+
+    equal: int = 0
+    kills: Counter[str] = field(default_factory=Counter)
+    half_written: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Training:
+    """One command, and the paths it writes to."""
+
+    folder: Path
+    n_epochs: int
+
+    @property
+    def model(self) -> Path:
+        return self.folder / "model"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.folder / "model.checkpoint" / FILE
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "model.training.jsonl"
+
+    def start(self) -> subprocess.Popen[str]:
+        """The command, which goes on from a checkpoint where there is one."""
+        settings = SETTINGS | {"training.epochs": self.n_epochs}
+        options = [
+            word for name, value in settings.items() for word in ("--set", f"{name}={value}")
+        ]
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "ratiorec.cli", "fit", "synthetic", "-o", str(self.model)),
+                *("--device", "cpu", "--checkpoint-seconds", "0", "--resume", *options),
+            ],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def finish(self) -> dict[str, bytes]:
+        """Let the command end and read the arrays of its model."""
+        process = self.start()
+        process.wait()
+        require_no_error(process)
+        return {name: array.tobytes() for name, array in read_model(self.model)[1].items()}
+
+    def traces(self) -> tuple[list[Path], int]:
+        """What tells how far a command has come: its model's files, its checkpoint's age."""
+        files = sorted(self.model.glob("*"))
+        return files, self.checkpoint.stat().st_mtime_ns if self.checkpoint.exists() else 0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--most-kills", type=int, default=3, help="in one round")
+    parser.add_argument("--epochs", type=int, default=20, help="the longer, the longer training")
+    parser.add_argument("--seed", type=int, default=0, help="for the moments of the kills")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as place:
+        uninterrupted = Training(Path(place) / "uninterrupted", options.epochs)
+        started = time.monotonic()
+        expected = uninterrupted.finish()
+        duration = time.monotonic() - started
+        card = Artifact.load(uninterrupted.model).card
+        tally = Tally()
+        rng = random.Random(options.seed)
+        for number in range(options.rounds):
+            training = Training(Path(place) / str(number), options.epochs)
+            for _ in range(rng.randint(1, options.most_kills)):
+                kill_once(training, duration, tally, rng)
+            tally.equal += training.finish() == expected
+    report = {
+        "rounds": options.rounds,
+        "kills": sum(tally.kills.values()),
+        "killed_while": dict(sorted(tally.kills.items())),
+        "equal": tally.equal,
+        "half_written": tally.half_written,
+        "uninterrupted": {"seconds": round(duration, 2), "refit_steps": card["steps"]},
+    }
+    print(json.dumps(report, indent=2))
+    sys.exit(0 if tally.equal == options.rounds and not tally.half_written else 1)
+
+
+def kill_once(training: Training, duration: float, tally: Tally, rng: random.Random) -> None:
+    """Start the command and kill it; one that ended sooner is undone and started again."""
+    while True:
+        before = training.traces()
+        process = training.start()
+        if rng.random() < SHARE_AIMED_AT_SAVING:
+            wait_for_saving(training, process, rng)
+        else:
+            wait(process, rng.uniform(0, duration))
+        process.kill()
+        process.wait()
+        require_no_error(process)
+        tally.half_written += faults(training)
+        if process.returncode < 0:
+            tally.kills[stage(before, training.traces())] += 1
+            return
+        for file in (*training.model.iterdir(), training.log):
+            file.unlink(missing_ok=True)
+        training.model.rmdir()
+
+
+def require_no_error(process: subprocess.Popen[str]) -> None:
+    """A command may end well or by the signal we sent it."""
+    _, errors = process.communicate()
+    if process.returncode > 0:
+        raise RuntimeError(f"the command ended with {process.returncode}: {errors}")
+
+
+def stage(before: tuple[list[Path], int], after: tuple[list[Path], int]) -> str:
+    """What a command was doing when it was killed, by the traces it left."""
+    if before[0] != after[0]:
+        return "saving"
+    return "training" if before[1] != after[1] else "starting"
+
+
+def wait(process: subprocess.Popen[str], seconds: float) -> None:
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        return
+
+
+def wait_for_saving(training: Training, process: subprocess.Popen[str], rng: random.Random) -> None:
+    """Until the model folder appears, or changes, and a few milliseconds more."""
+    before = sorted(training.model.glob("*"))
+    while sorted(training.model.glob("*")) == before and process.poll() is None:
+        time.sleep(0.0005)
+    wait(process, rng.uniform(0, SECONDS_OF_SAVING))
+
+
+def faults(training: Training) -> list[str]:
+    """The files that are not whole; hidden ones are temporary and may be anything."""
+    found = []
+    if (training.model / HEADER).exists():
+        try:
+            Artifact.load(training.model)
+        except ModelError as error:
+            found.append(str(error))
+    found += [
+        f"{file.name}: not the content it is named by"
+        for file in training.model.glob("arrays-*")
+        if hashlib.sha256(file.read_bytes()).hexdigest()[:16] not in file.name
+    ]
+    if training.checkpoint.exists() and not is_checkpoint(training.checkpoint):
+        found.append(f"{training.checkpoint.name}: not a checkpoint")
+    if training.log.exists() and not is_log(training.log):
+        found.append(f"{training.log.name}: not whole lines of JSON")
+    return found
+
+
+def is_checkpoint(file: Path) -> bool:
+    try:
+        with safe_open(file, framework="np") as content:
+            json.loads(content.metadata()["ratiorec"])
+            return all(content.get_tensor(name).size for name in content.keys())  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError, OSError):
+        return False
+
+
+def is_log(file: Path) -> bool:
+    text = file.read_text(encoding="utf-8")
+    try:
+        lines = [json.loads(line) for line in text.splitlines()]
+    except ValueError:
+        return False
+    return all("epoch" in line for line in lines) and text[-1:] in ("", "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,20 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "kill_and_resume.py"
+
+
+def test_a_killed_run_goes_on_to_the_same_bits_and_leaves_no_half_written_file() -> None:
+    # this seed aims one kill at the saving of the model and the other at training
+    options = ("--rounds", "2", "--most-kills", "1", "--epochs", "6", "--seed", "242")
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *options], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    report = json.loads(done.stdout)
+    assert (report["rounds"], report["equal"], report["half_written"]) == (2, 2, [])
+    assert report["kills"] >= 2
