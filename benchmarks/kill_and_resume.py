@@ -91,9 +91,7 @@ class Training:
 
     def finish(self) -> dict[str, bytes]:
         """Let the command end and read the arrays of its model."""
-        process = self.start()
-        process.wait()
-        require_no_error(process)
+        end(self.start())
         return {name: array.tobytes() for name, array in read_model(self.model)[1].items()}
 
     def traces(self) -> tuple[list[Path], int]:
@@ -144,8 +142,7 @@ def kill_once(training: Training, duration: float, tally: Tally, rng: random.Ran
         else:
             wait(process, rng.uniform(0, duration))
         process.kill()
-        process.wait()
-        require_no_error(process)
+        end(process)
         tally.half_written += faults(training)
         if process.returncode < 0:
             tally.kills[stage(before, training.traces())] += 1
@@ -155,8 +152,8 @@ def kill_once(training: Training, duration: float, tally: Tally, rng: random.Ran
         training.model.rmdir()
 
 
-def require_no_error(process: subprocess.Popen[str]) -> None:
-    """A command may end well or by the signal we sent it."""
+def end(process: subprocess.Popen[str]) -> None:
+    """Wait for the end of a command, which is good or the kill."""
     _, errors = process.communicate()
     if process.returncode > 0:
         raise RuntimeError(f"the command ended with {process.returncode}: {errors}")

@@ -15,7 +15,7 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.estimator import RatioRec
-from ratiorec.fitting import StepTaken
+from ratiorec.events import StepTaken
 from ratiorec.scorers import InnerProduct
 
 N_USERS, N_ITEMS = 12, 20

@@ -28,8 +28,9 @@ from ratiorec.errors import (
     StoppedError,
     StorageError,
 )
+from ratiorec.events import EpochFinished, StepTaken
 from ratiorec.experiment import TrainingLog, find_device, fit, result_record
-from ratiorec.fitting import EpochFinished, FitOptions, StepTaken
+from ratiorec.fit_options import FitOptions
 from ratiorec.scorers import InnerProduct
 from ratiorec.training import Training
 from small_data import interactions

@@ -24,7 +24,9 @@ from ratiorec.encoders import graph
 from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, StoppedError
-from ratiorec.fitting import EpochFinished, Fit, FitOptions, Fitted, StepTaken, judge
+from ratiorec.events import EpochFinished, StepTaken
+from ratiorec.fit_options import FitOptions
+from ratiorec.fitting import Fit, Fitted, judge
 from ratiorec.scores import Embeddings
 from ratiorec.training import Run, Training
 from small_data import interactions

@@ -24,7 +24,7 @@ _HOME = {
     "Artifact": "ratiorec.artifact",
     "Columns": "ratiorec.data.sources",
     "Dataset": "ratiorec.data.dataset",
-    "FitOptions": "ratiorec.fitting",
+    "FitOptions": "ratiorec.fit_options",
     "Interactions": "ratiorec.data.interactions",
     "RatioRec": "ratiorec.estimator",
     "RatiorecError": "ratiorec.errors",
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from ratiorec.errors import RatiorecError
     from ratiorec.estimator import RatioRec
     from ratiorec.experiment import fit
-    from ratiorec.fitting import FitOptions
+    from ratiorec.fit_options import FitOptions
 
 
 def __getattr__(name: str) -> Any:

@@ -16,8 +16,8 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.synthetic import Synthetic, SyntheticData
 from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.evaluate import Report
+from ratiorec.events import Observer
 from ratiorec.experiment import fit
-from ratiorec.fitting import Observer
 from ratiorec.report import charts, page
 from ratiorec.report.tables import Estimate, Table
 from ratiorec.risk.bregman import LEAST_SQUARES, Generator

@@ -20,7 +20,7 @@ from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer
 if TYPE_CHECKING:
     import scipy.sparse
 
-    from ratiorec.fitting import FitOptions
+    from ratiorec.fit_options import FitOptions
 
 Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
 
@@ -240,7 +240,7 @@ def _rows(user_items: Any, n_rows: int, n_items: int) -> SeenItems:
 
 
 def _fit_options(given: Mapping[str, Any]) -> FitOptions:
-    from ratiorec.fitting import FitOptions
+    from ratiorec.fit_options import FitOptions
 
     known = [option.name for option in fields(FitOptions)]
     if unknown := sorted(given.keys() - set(known)):
@@ -259,7 +259,7 @@ def _progress_bar(*, shown: bool) -> Iterator[Callable[[Any], None]]:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from ratiorec.fitting import StepTaken
+    from ratiorec.events import StepTaken
 
     tasks: dict[str, TaskID] = {}
     with Progress(console=Console(stderr=True), disable=not shown) as bar:

@@ -19,7 +19,9 @@ from ratiorec.config import Settings, to_table
 from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions, require_trainable
 from ratiorec.errors import DeviceError, StorageError
-from ratiorec.fitting import EpochFinished, Fit, FitOptions, Fitted, Observer, StepTaken
+from ratiorec.events import EpochFinished, Observer, StepTaken
+from ratiorec.fit_options import FitOptions
+from ratiorec.fitting import Fit, Fitted
 from ratiorec.machine import describe_machine, peak_memory_mb, versions
 from ratiorec.presets import preset as preset_settings
 from ratiorec.recommend import SeenItems

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,8 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import RatioSplit, Split
 from ratiorec.errors import ConfigError, StoppedError
 from ratiorec.evaluate import evaluate
+from ratiorec.events import EpochFinished, Observer, StepTaken
+from ratiorec.fit_options import FitOptions
 from ratiorec.recommend import SeenItems
 from ratiorec.scorers import InnerProduct
 from ratiorec.scores import Embeddings
@@ -35,69 +36,6 @@ SELECTED_BY = "ndcg@20"
 MOST_VALIDATION_USERS = 50_000
 
 Metrics = dict[str, float]
-
-
-@dataclass(frozen=True)
-class FitOptions:
-    """What a run may vary without changing what is learnt from the same pairs.
-
-    `validation` is the share of each user's pairs that chooses the stopping step; 0 trains
-    for the configured epochs. A checkpoint is written every `checkpoint_seconds` into
-    `checkpoints`, and every epoch as a line of JSON to `log`, where given.
-    """
-
-    validation: float = 0.1
-    refit: bool = True
-    max_seconds: float = math.inf
-    checkpoints: Checkpoints | None = None
-    checkpoint_seconds: float = 30.0
-    resume: bool = False
-    log: Path | None = None
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.validation < 1:
-            raise ConfigError(
-                "the validation share is out of range",
-                where="--validation",
-                found=str(self.validation),
-                wanted="0, or a share below 1 such as 0.1",
-            )
-        if not self.max_seconds > 0:
-            raise ConfigError(
-                "the time budget is out of range",
-                where="--max-seconds",
-                found=str(self.max_seconds),
-                wanted="a number of seconds above 0",
-            )
-        if not self.checkpoint_seconds >= 0:
-            raise ConfigError(
-                "the time between checkpoints is out of range",
-                where="--checkpoint-seconds",
-                found=str(self.checkpoint_seconds),
-                wanted="a number of seconds, 0 for a checkpoint after every step",
-            )
-
-
-@dataclass(frozen=True)
-class StepTaken:
-    """Told after every step."""
-
-    phase: str
-    epoch: int
-    step: int
-    last_step: int
-    risk: float
-
-
-@dataclass(frozen=True)
-class EpochFinished:
-    """Told after every epoch; `record` is the line of the training log."""
-
-    record: dict[str, Any]
-    resumed: bool = False
-
-
-Observer = Callable[[StepTaken | EpochFinished], None]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ratiorec.artifact import Artifact
 from ratiorec.checkpoint import FILE
 from ratiorec.cli import progress
 from ratiorec.data.dataset import Dataset
-from ratiorec.fitting import StepTaken
+from ratiorec.events import StepTaken
 from ratiorec.folder import read_model
 
 

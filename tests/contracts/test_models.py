@@ -12,7 +12,7 @@ from ratiorec.config import Settings, from_table, resolve
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import UnknownIdError
 from ratiorec.experiment import fit
-from ratiorec.fitting import FitOptions
+from ratiorec.fit_options import FitOptions
 from ratiorec.presets import PRESETS
 from small_data import checkerboard, interactions
 

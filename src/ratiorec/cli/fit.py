@@ -67,7 +67,7 @@ def fit(
     from ratiorec.checkpoint import Checkpoints
     from ratiorec.config import resolve
     from ratiorec.experiment import find_device
-    from ratiorec.fitting import FitOptions
+    from ratiorec.fit_options import FitOptions
     from ratiorec.folder import require_replaceable
     from ratiorec.machine import commit
     from ratiorec.presets import preset as preset_settings

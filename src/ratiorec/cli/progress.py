@@ -20,7 +20,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from ratiorec.fitting import EpochFinished, StepTaken
+from ratiorec.events import EpochFinished, StepTaken
 
 
 class FitProgress:
