@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,18 @@ BEGIN, END = "<!-- results: begin -->", "<!-- results: end -->"
 
 # R@20 and nDCG@20 of DREGN-CF in the paper's table of effectiveness
 PUBLISHED = {"gowalla": (0.1810, 0.1541), "yelp2018": (0.0687, 0.0564)}
-HEADER = (
-    "| data set | preset | seed | protocol | R@20 | nDCG@20 | paper | epochs | training | peak memory "
-    "| device |\n|---|---|---|---|---|---|---|---|---|---|---|"
+COLUMNS = (
+    "data set",
+    "preset",
+    "seed",
+    "protocol",
+    "R@20",
+    "nDCG@20",
+    "paper",
+    "epochs",
+    "training",
+    "peak memory",
+    "device",
 )
 
 
@@ -46,13 +56,18 @@ def row(record: dict[str, Any]) -> str:
         f"{record['peak_memory_mb'] / 1024:.1f} GiB",
         device,
     )
+    return line(cells)
+
+
+def line(cells: Iterable[str]) -> str:
+    """Cells between bars."""
     return "| " + " | ".join(cells) + " |"
 
 
 def table() -> str:
     """All fits under `results/`, by file name."""
     records = [json.loads(path.read_text()) for path in sorted(HERE.glob("fit-*.json"))]
-    return "\n".join([HEADER, *map(row, records)])
+    return "\n".join([line(COLUMNS), line("---" for _ in COLUMNS), *map(row, records)])
 
 
 def with_table(text: str) -> str:
