@@ -15,6 +15,7 @@ from ratiorec.demo import Demonstration
 from ratiorec.experiment import fit
 from ratiorec.risk.bregman import KULLBACK_LEIBLER, LEAST_SQUARES, LOGISTIC, Generator
 from ratiorec.risk.correction import as_sampled
+from ratiorec.risk.density_ratio import DensityRatio
 from ratiorec.risk.weights import Uniform
 
 SMALL = Synthetic(n_users=200, n_items=80, mean_pairs=30)
@@ -60,10 +61,8 @@ def test_uniform_weights_recover_the_true_ratio(
 @pytest.mark.parametrize("generator", [LEAST_SQUARES, KULLBACK_LEIBLER, LOGISTIC])
 def test_the_recovery_has_even_weights_and_no_corrections(generator: Generator) -> None:
     risk = demo.recovery_settings(generator).risk
-    assert dataclasses.asdict(risk) == dataclasses.asdict(
-        demo.DensityRatio(
-            generator=generator, weights=Uniform(), sampling=as_sampled, upper_bound=float("inf")
-        )
+    assert risk == DensityRatio(
+        generator=generator, weights=Uniform(), sampling=as_sampled, upper_bound=float("inf")
     )
 
 

@@ -283,7 +283,8 @@ def test_another_seed_gives_other_bits(whole: Fitted) -> None:
 
 def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graph, "ROWS_PER_BLOCK", 101)
-    population = Synthetic(n_users=300, n_items=60, mean_pairs=12)
+    # so many items that torch by itself would cut one tile of scores into three
+    population = Synthetic(n_users=300, n_items=900, mean_pairs=40)
     data = population(rng=np.random.default_rng(0)).dataset.train
     settings = dataclasses.replace(SETTINGS, batches=UserBatches(300))
     n_before = torch.get_num_threads()
@@ -410,15 +411,30 @@ def test_a_run_stopped_at_any_step_and_resumed_equals_the_uninterrupted(
 @pytest.mark.parametrize("name", OPTIONS)
 def test_a_run_stopped_after_every_step_equals_the_uninterrupted(name: str, tmp_path: Path) -> None:
     options = dataclasses.replace(OPTIONS[name], checkpoints=Checkpoints(tmp_path), resume=True)
-    n_stops = 0
-    while True:
+    n_steps, n_stops = all_steps(OPTIONS[name]), 0
+    while n_stops <= n_steps:
         try:
             fitted = fit(options, stop_requested=StopAfter(1))
             break
         except StoppedError:
             n_stops += 1
-    assert n_stops == all_steps(OPTIONS[name])
+    assert n_stops == n_steps
     assert_same(fitted, fit(OPTIONS[name]))
+
+
+def test_patience_counts_on_after_an_interruption(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    falling = itertools.count(-1, -1)
+    monkeypatch.setattr(fitting, "judge", lambda *_: {"recall@20": 0.0, "ndcg@20": next(falling)})
+    settings = training_with(epochs=9, patience=3)
+    options = FitOptions(checkpoints=Checkpoints(tmp_path))
+    with pytest.raises(StoppedError):
+        fit(options, settings=settings, stop_requested=StopAfter(3 * STEPS_AN_EPOCH))
+    fitted = fit(dataclasses.replace(options, resume=True), settings=settings)
+    assert fitted.n_epochs == 1
+    searched = [record["epoch"] for record in fitted.history if record["phase"] == "search"]
+    assert searched == [1, 2, 3, 4]
 
 
 def test_a_resumed_run_tells_its_earlier_epochs_again(tmp_path: Path) -> None:
