@@ -1,19 +1,21 @@
 """Training killed at random moments and resumed: the same bits, and never a half-written file.
 
 A small model is trained once without interruption. Then, in every round, the same command is
-killed (SIGKILL) once or several times, at moments drawn uniformly over the duration of a run,
-and sometimes just as it saves its model. After each kill every file it left must be whole; in
-the end `--resume` must give the arrays of the uninterrupted run, bit for bit.
+killed (SIGKILL) once or several times: at a moment drawn uniformly over the duration of a run,
+or some time after its first checkpoint, or just as it saves its model. After each kill every
+file it left must be whole; in the end `--resume` must give the arrays of the uninterrupted
+run, bit for bit, and its training curve.
 
     python benchmarks/kill_and_resume.py
     python benchmarks/kill_and_resume.py --rounds 100 --seed 1
 
-Prints one JSON object; ends with 1 when an array differs or a file is not whole.
+Prints one JSON object; ends with 1 when a model differs or a file is not whole.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import random
@@ -22,6 +24,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -41,6 +44,7 @@ SETTINGS = {
     "training.patience": 2,
     "training.learning_rate": 0.03,
 }
+SHARE_AIMED_AT_TRAINING = 0.3
 SHARE_AIMED_AT_SAVING = 0.3
 SECONDS_OF_SAVING = 0.02
 
@@ -89,15 +93,24 @@ class Training:
             text=True,
         )
 
-    def finish(self) -> dict[str, bytes]:
-        """Let the command end and read the arrays of its model."""
+    def finish(self) -> dict[str, object]:
+        """Let the command end; its model's arrays to the last bit, and the curve of its risk.
+
+        The refit starts afresh, so only the curve can tell whether the search went on well.
+        """
         end(self.start())
-        return {name: array.tobytes() for name, array in read_model(self.model)[1].items()}
+        header, arrays = read_model(self.model)
+        for record in header["card"]["curve"]:
+            del record["seconds"]
+        bits = {name: array.tobytes() for name, array in arrays.items()}
+        return bits | {"curve": header["card"]["curve"]}
 
     def traces(self) -> tuple[list[Path], int]:
         """What tells how far a command has come: its model's files, its checkpoint's age."""
-        files = sorted(self.model.glob("*"))
-        return files, self.checkpoint.stat().st_mtime_ns if self.checkpoint.exists() else 0
+        age = 0
+        with contextlib.suppress(FileNotFoundError):  # not there yet, or no longer
+            age = self.checkpoint.stat().st_mtime_ns
+        return sorted(self.model.glob("*")), age
 
 
 def main() -> None:
@@ -137,10 +150,7 @@ def kill_once(training: Training, duration: float, tally: Tally, rng: random.Ran
     while True:
         before = training.traces()
         process = training.start()
-        if rng.random() < SHARE_AIMED_AT_SAVING:
-            wait_for_saving(training, process, rng)
-        else:
-            wait(process, rng.uniform(0, duration))
+        wait_for_the_moment(training, process, duration, rng)
         process.kill()
         end(process)
         tally.half_written += faults(training)
@@ -166,19 +176,29 @@ def stage(before: tuple[list[Path], int], after: tuple[list[Path], int]) -> str:
     return "training" if before[1] != after[1] else "starting"
 
 
+def wait_for_the_moment(
+    training: Training, process: subprocess.Popen[str], duration: float, rng: random.Random
+) -> None:
+    files, age = training.traces()
+    aim = rng.random()
+    if aim < SHARE_AIMED_AT_SAVING:
+        wait_until(lambda: training.traces()[0] != files, process)
+        wait(process, rng.uniform(0, SECONDS_OF_SAVING))
+    elif aim < SHARE_AIMED_AT_SAVING + SHARE_AIMED_AT_TRAINING:
+        wait_until(lambda: training.traces()[1] != age, process)
+        wait(process, rng.uniform(0, duration / 4))
+    else:
+        wait(process, rng.uniform(0, duration))
+
+
 def wait(process: subprocess.Popen[str], seconds: float) -> None:
-    try:
+    with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return
 
 
-def wait_for_saving(training: Training, process: subprocess.Popen[str], rng: random.Random) -> None:
-    """Until the model folder appears, or changes, and a few milliseconds more."""
-    before = sorted(training.model.glob("*"))
-    while sorted(training.model.glob("*")) == before and process.poll() is None:
+def wait_until(happens: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    while process.poll() is None and not happens():
         time.sleep(0.0005)
-    wait(process, rng.uniform(0, SECONDS_OF_SAVING))
 
 
 def faults(training: Training) -> list[str]:
