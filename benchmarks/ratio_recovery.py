@@ -25,7 +25,6 @@ from ratiorec.artifact import Artifact
 from ratiorec.data.synthetic import SyntheticData
 from ratiorec.demo import POPULATION, ratio_correlation, recovery_settings
 from ratiorec.experiment import fit
-from ratiorec.machine import describe_machine, versions
 from ratiorec.risk.bregman import GENERATORS
 
 
@@ -47,8 +46,6 @@ def main() -> None:
             for name in options.generators
         },
         "population": {"users": POPULATION.n_users, "items": POPULATION.n_items},
-        "machine": describe_machine("cpu"),
-        "versions": versions(),
     }
     print(json.dumps(report, indent=2))
 

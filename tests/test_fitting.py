@@ -510,24 +510,6 @@ def test_every_user_with_a_held_out_pair_is_judged(whole: Fitted) -> None:
     assert whole.n_validation_users == (split.held_out.user_degrees > 0).sum() > 7
 
 
-@pytest.mark.parametrize(
-    ("options", "where"),
-    [
-        ({"validation": 1.0}, "--validation"),
-        ({"validation": -0.1}, "--validation"),
-        ({"validation": math.nan}, "--validation"),
-        ({"max_seconds": 0}, "--max-seconds"),
-        ({"max_seconds": math.nan}, "--max-seconds"),
-        ({"checkpoint_seconds": -1}, "--checkpoint-seconds"),
-        ({"checkpoint_seconds": math.nan}, "--checkpoint-seconds"),
-    ],
-)
-def test_an_option_out_of_range_is_refused(options: dict[str, float], where: str) -> None:
-    with pytest.raises(ConfigError) as caught:
-        FitOptions(**options)  # type: ignore[arg-type]
-    assert caught.value.where == where
-
-
 def test_a_negative_seed_is_refused() -> None:
     with pytest.raises(ConfigError, match="a seed cannot be negative"):
         fit(seed=-1)

@@ -3,12 +3,15 @@ from __future__ import annotations
 import csv
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from command_line import QUICK, CommandLine
 from ratiorec.artifact import Artifact
 from ratiorec.data.dataset import Dataset
+from ratiorec.data.synthetic import embedded
+from ratiorec.scorers import InnerProduct
 
 
 def test_lists_for_single_users_are_printed(
@@ -208,7 +211,7 @@ def test_a_model_against_itself_shows_no_difference(
 def test_evaluation_needs_one_set_of_pairs(
     cli: CommandLine, model: Path, options: tuple[str, ...]
 ) -> None:
-    assert "needs one set of held-out pairs" in cli("evaluate", model, *options).refusal
+    assert "held-out pairs" in cli("evaluate", model, *options).refusal
 
 
 def test_data_without_a_test_part_is_refused(cli: CommandLine, model: Path, clicks: Path) -> None:
@@ -249,3 +252,26 @@ def test_strange_ids_survive_the_whole_path(cli: CommandLine, tmp_path: Path) ->
     cli("evaluate", "m", "--data", "parts", "--per-user", "users.csv")
     with (tmp_path / "users.csv").open(newline="", encoding="utf-8") as file:
         assert {row["user_id"] for row in csv.DictReader(file)} <= set(STRANGE_USERS)
+
+
+def test_a_model_of_a_benchmark_is_judged_on_its_own_test_part(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    data = embedded().dataset
+    assert data.test is not None
+    factors = InnerProduct(
+        np.ones((data.train.n_users, 1), np.float32),
+        data.train.item_degrees.astype(np.float32)[:, None],
+    )
+    card = {"data": {"name": "synthetic", "sha256": data.train.sha256}}
+    popular = Artifact.of(factors, data.train, settings={}, card=card)
+    popular.save(tmp_path / "popular")
+    alone = cli("evaluate", tmp_path / "popular", "--json").json
+    assert alone == cli("evaluate", tmp_path / "popular", "--data", "synthetic", "--json").json
+
+
+def test_a_model_of_other_data_under_a_benchmarks_name_needs_held_out_pairs(
+    cli: CommandLine, model: Path, trained: Artifact
+) -> None:
+    assert trained.card["data"]["name"] == "synthetic"
+    assert "neither" in cli("evaluate", model).refusal

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 EVALUATE_EXAMPLES = """Examples:
 
+  ratiorec evaluate model
+
   ratiorec evaluate model --data gowalla --k 10 --k 20
 
   ratiorec evaluate model --test held_out.csv --against other_model --json
@@ -64,12 +66,18 @@ def evaluate(
     header: o.Header = None,
     json: o.Json = False,
 ) -> None:
-    """Judge a model on held-out pairs, with 95 % intervals."""
+    """Judge a model on held-out pairs, with 95 % intervals.
+
+    Without --test and --data, a model of a benchmark is judged on the benchmark's test part.
+    """
     from ratiorec.artifact import Artifact
     from ratiorec.evaluate import compare
 
     artifact = Artifact.load(model)
-    pairs = _test_pairs(test, data, data_dir, user, item, delimiter, header)
+    if test is None and data is None:
+        pairs = _own_test_part(artifact, data_dir)
+    else:
+        pairs = _test_pairs(test, data, data_dir, user, item, delimiter, header)
     ks = tuple(sorted(set(k or [20])))
     report = _judge(artifact, pairs, ks, on_unknown)
     result = report.to_json()
@@ -84,6 +92,23 @@ def evaluate(
         _print_report(result)
 
 
+def _own_test_part(model: Artifact, data_dir: Path | None) -> Interactions:
+    """The test part of the benchmark that a model was trained on."""
+    from ratiorec.data.registry import BENCHMARKS
+
+    trained_on = model.card.get("data", {})
+    if trained_on.get("name") in BENCHMARKS:
+        dataset = o.load_data(trained_on["name"], data_dir)
+        if dataset.train.sha256 == trained_on["sha256"] and dataset.test is not None:
+            return dataset.test
+    raise ConfigError(
+        "evaluation needs held-out pairs",
+        where="--test, --data",
+        found="neither, and a model that was not trained on a benchmark with a test part",
+        wanted="one of them",
+    )
+
+
 def _test_pairs(
     test: Path | None,
     data: str | None,
@@ -93,12 +118,12 @@ def _test_pairs(
     delimiter: str | None,
     header: bool | None,
 ) -> Interactions:
-    if (test is None) == (data is None):
+    if test is not None and data is not None:
         raise ConfigError(
             "evaluation needs one set of held-out pairs",
             where="--test, --data",
-            found="both" if test else "neither",
-            wanted="exactly one of them",
+            found="both",
+            wanted="one of them",
         )
     dataset = o.load_data(
         str(test or data), data_dir, user, item, delimiter=delimiter, header=header
