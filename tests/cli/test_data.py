@@ -128,3 +128,9 @@ def test_columns_and_delimiter_may_be_named(cli: CommandLine, tmp_path: Path) ->
     ).json
     assert (found["n_users"], found["n_items"], found["n_pairs"]) == (2, 2, 3)
     assert found["has_weights"]
+
+
+def test_a_test_part_that_is_left_out_of_a_split_is_named(cli: CommandLine) -> None:
+    outcome = cli("data", "split", "synthetic", "-o", "parts")
+    assert outcome.code == 0
+    assert "left out of the split" in outcome.err

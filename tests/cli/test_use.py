@@ -207,11 +207,9 @@ def test_a_model_against_itself_shows_no_difference(
     assert {line["p_value"] for line in found["against"]["metrics"].values()} == {1.0}
 
 
-@pytest.mark.parametrize("options", [(), ("--test", "a.csv", "--data", "b")])
-def test_evaluation_needs_one_set_of_pairs(
-    cli: CommandLine, model: Path, options: tuple[str, ...]
-) -> None:
-    assert "held-out pairs" in cli("evaluate", model, *options).refusal
+def test_two_sets_of_held_out_pairs_are_one_too_many(cli: CommandLine, model: Path) -> None:
+    outcome = cli("evaluate", model, "--test", "a.csv", "--data", "b")
+    assert "needs one set of held-out pairs" in outcome.refusal
 
 
 def test_data_without_a_test_part_is_refused(cli: CommandLine, model: Path, clicks: Path) -> None:

@@ -125,6 +125,8 @@ def split(
     if by not in splitters:
         raise ConfigError("unknown split", where="--by", found=by, wanted=", ".join(splitters))
     dataset = o.load_data(data, data_dir, user, item, None, timestamp, delimiter, header)
+    if dataset.test is not None:
+        o.say(f"note: {dataset.name} has a test part already; it is left out of the split")
     parts = splitters[by](dataset.train, rng=np.random.default_rng(seed))
     write_lightgcn(Dataset(dataset.name, parts.train, parts.held_out), output)
     typer.echo(

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ratiorec.data.interactions import Interactions
+from ratiorec.errors import ConfigError
 from ratiorec.scores import Embeddings
 
 
@@ -37,11 +38,30 @@ class Factorisation:
     dimension: int = 64
     initial_gain: float = 0.1
 
+    def __post_init__(self) -> None:
+        require_shape(self.dimension, self.initial_gain)
+
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
     ) -> Encoder:
         table = initial_table(data, self.dimension, self.initial_gain, rng=rng)
         return Encoder(table.to(device), data.n_users)
+
+
+def require_shape(dimension: int, initial_gain: float, n_layers: int = 0) -> None:
+    """Refuse an encoder that cannot be built or could not learn."""
+    for name, value, holds, wanted in (
+        ("dimension", dimension, dimension >= 1, "1 or more"),
+        ("initial_gain", initial_gain, 0 < initial_gain < np.inf, "a finite number above 0"),
+        ("n_layers", n_layers, n_layers >= 0, "0 or more"),
+    ):
+        if not holds:
+            raise ConfigError(
+                "an encoder setting is out of range",
+                where=f"encoder.{name}",
+                found=str(value),
+                wanted=wanted,
+            )
 
 
 def initial_table(

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.factorisation import Encoder, initial_table
+from ratiorec.encoders.factorisation import Encoder, initial_table, require_shape
 from ratiorec.encoders.graph import Graph
 from ratiorec.scores import Embeddings
 
@@ -40,6 +40,9 @@ class LightGCN:
     n_layers: int = 3
     self_loops: bool = True
     initial_gain: float = 0.1
+
+    def __post_init__(self) -> None:
+        require_shape(self.dimension, self.initial_gain, self.n_layers)
 
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
