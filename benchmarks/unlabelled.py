@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ratiorec.blocks import fixed_blocks
 from ratiorec.data.batches import Batch
-from ratiorec.machine import describe_machine, peak_memory_mb, versions
+from ratiorec.machine import peak_memory_mb
 from ratiorec.risk.bregman import LEAST_SQUARES
 from ratiorec.risk.correction import as_sampled
 from ratiorec.risk.density_ratio import pointwise_terms
@@ -47,14 +47,10 @@ def main() -> None:
         case["ratio_to_reference"] = round(case["seconds"] / reference["seconds"], 4)
     products = 3 * 2 * size.users * size.items * size.dimension
     report = {
-        "target": "unlabelled",
         "cases": list(cases.values()),
         "size": {"users": size.users, "items": size.items, "dimension": size.dimension},
         "flops": products,
         "matrix_bytes": 4 * size.users * size.items,
-        "machine": describe_machine("cpu"),
-        "versions": versions(),
-        "command": " ".join(["python benchmarks/unlabelled.py", *sys.argv[1:]]),
     }
     print(json.dumps(report, indent=2))
 
