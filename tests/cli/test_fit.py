@@ -155,6 +155,8 @@ def test_a_result_file_is_written_beside_the_model(
     record = json.loads((tmp_path / "result.json").read_text())
     assert record["protocol"] == "fixed epochs"
     assert record["command"].startswith("ratiorec fit ")
+    assert record["command"].endswith(" --validation 0")
+    assert "result.json" not in record["command"]
     assert record["dataset"] == "clicks"
 
 
