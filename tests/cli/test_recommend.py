@@ -90,27 +90,30 @@ def test_nobody_left_is_an_empty_list(cli: CommandLine, model: Path) -> None:
     assert outcome.json == {"recommendations": []}
 
 
-def test_a_list_longer_than_the_catalogue_is_as_long_as_the_catalogue(
+def test_a_list_as_long_as_the_catalogue_is_given_and_a_longer_one_refused(
     cli: CommandLine, model: Path, trained: Artifact
 ) -> None:
-    user = trained.users.ids[0]
-    outcome = cli("recommend", model, "--user", user, "-k", 10**9, "--include-seen", "--json")
+    user, item = trained.users.ids[0], trained.items.ids[0]
+    outcome = cli("recommend", model, "--user", user, "-k", 40, "--include-seen", "--json")
     rows = outcome.json["recommendations"]
     assert [row["rank"] for row in rows] == list(range(1, 41))
-    assert len({row["item_id"] for row in rows}) == 40
+    assert "1 to 40" in cli("recommend", model, "--user", user, "-k", 41).refusal
+    assert "1 to 40" in cli("similar", model, "--item", item, "-k", 41).refusal
 
 
-def test_a_user_who_has_seen_everything_gets_an_empty_list_and_a_word(
-    cli: CommandLine, tmp_path: Path
-) -> None:
+def test_a_user_who_has_seen_everything_is_told_of(cli: CommandLine, tmp_path: Path) -> None:
     rows = [("all", item) for item in "abcd"] + [("few", "a"), ("few", "b"), ("one", "a")]
     (tmp_path / "pairs.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in rows))
     assert cli("fit", "pairs.csv", "-o", "m", *QUICK, "--validation", 0).code == 0
+    for options in ((), ("--json",), ("-o", "alone.parquet")):
+        refused = cli("recommend", "m", "--user", "all", *options)
+        assert "no item is left to list" in refused.refusal
+        assert refused.out == ""
+    assert not (tmp_path / "alone.parquet").exists()
     outcome = cli("recommend", "m", "--user", "all", "--user", "few", "--json")
     assert outcome.code == 0
     assert {row["user_id"] for row in outcome.json["recommendations"]} == {"few"}
     assert outcome.err == "1 of 2 users have no item left to list\n"
-    assert cli("recommend", "m", "--user", "all").out == ""
     assert cli("recommend", "m", "--all", "-o", "lists.parquet").code == 0
     assert set(pq.read_table(tmp_path / "lists.parquet")["user_id"].to_pylist()) == {"few", "one"}
 

@@ -29,7 +29,10 @@ Header = Annotated[
     typer.Option("--header/--no-header", help="First line holds names; found by itself if left."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
-K = Annotated[int, typer.Option("-k", "--k", help="Length of the lists.")]
+K = Annotated[
+    int | None,
+    typer.Option("-k", "--k", help="Length of the lists; 20, or all items where they are fewer."),
+]
 
 
 def load_data(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from ratiorec.cli import options as o
 from ratiorec.events import EpochFinished, StepTaken
 
 
@@ -76,12 +76,10 @@ class FitProgress:
         self._validation = f" · recall@20 {metrics['recall@20']:.4f}"
         if self._plain:
             record = event.record
-            print(
+            o.say(
                 f"{record['phase']} epoch {record['epoch']}: risk {record['risk']:.4f}, "
                 f"validation recall@20 {metrics['recall@20']:.4f}, "
-                f"ndcg@20 {metrics['ndcg@20']:.4f}, {record['seconds']:.0f} s",
-                file=sys.stderr,
-                flush=True,
+                f"ndcg@20 {metrics['ndcg@20']:.4f}, {record['seconds']:.0f} s"
             )
 
 
@@ -99,7 +97,7 @@ class StopRequest:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
-        print("\nstopping after this step; Ctrl-C again to leave at once", file=sys.stderr)
+        o.say("\nstopping after this step; Ctrl-C again to leave at once")
 
 
 @contextmanager

@@ -40,7 +40,7 @@ def recommend(
     user: Annotated[list[str] | None, typer.Option("--user", help="User id; repeatable.")] = None,
     users: Annotated[Path | None, typer.Option(help="File with one user id a line.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Every known user.")] = False,
-    k: o.K = 20,
+    k: o.K = None,
     allow: Annotated[Path | None, typer.Option(help="Only items in this file, one a line.")] = None,
     deny: Annotated[Path | None, typer.Option(help="No items in this file, one a line.")] = None,
     include_seen: Annotated[
@@ -66,12 +66,13 @@ def recommend(
         )
     _require_parquet(output)
     artifact = Artifact.load(model)
+    length = _list_length(k, len(artifact.items))
     ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
     tally = _Tally()
     with _progress_bar(shown=output is not None) as progress:
         blocks = artifact.recommend_blocks(
             ids,
-            k,
+            length,
             exclude_seen=not include_seen,
             allow=o.read_lines(allow) if allow else None,
             deny=o.read_lines(deny) if deny else None,
@@ -79,7 +80,11 @@ def recommend(
             memory_mb=memory_mb,
             progress=progress,
         )
-        _put_out(tally(blocks), output, json=json)
+        counted = tally(blocks)
+        if user is not None:  # a few users: know that there is a list before one is begun
+            counted = iter(list(counted))
+            _require_lists(tally, user)
+        _put_out(counted, output, json=json)
     if output is not None and json:
         o.print_json({"rows": tally.n_rows, "users": tally.n_users, "file": str(output)})
     elif output is not None:
@@ -95,6 +100,30 @@ def _require_parquet(output: Path | None) -> None:
             where="-o",
             found=str(output),
             wanted="a file name that ends in .parquet, or --json",
+        )
+
+
+def _list_length(k: int | None, n_items: int) -> int:
+    """What was asked for; a small catalogue is in the way of a wish only, not of the default."""
+    if k is None:
+        return min(20, n_items)
+    if k > n_items:
+        raise ConfigError(
+            "a list cannot be longer than the catalogue",
+            where="-k",
+            found=str(k),
+            wanted=f"1 to {n_items}, the number of items",
+        )
+    return k
+
+
+def _require_lists(tally: _Tally, user_ids: list[str]) -> None:
+    if tally.n_users and tally.n_without == tally.n_users:
+        raise ConfigError(
+            "no item is left to list",
+            where="--user " + " ".join(user_ids[:3]),
+            found="users who have seen every item that is allowed",
+            wanted="other users, other items in --allow or --deny, or --include-seen",
         )
 
 
@@ -162,13 +191,14 @@ def _print_lists(blocks: Iterable[Recommendations]) -> None:
 def similar(
     model: o.Model,
     item: Annotated[list[str], typer.Option("--item", help="Item id; repeatable.")],
-    k: o.K = 20,
+    k: o.K = None,
     json: o.Json = False,
 ) -> None:
     """The items nearest to an item."""
     from ratiorec.artifact import Artifact
 
-    neighbours = Artifact.load(model).similar(item, k)
+    artifact = Artifact.load(model)
+    neighbours = artifact.similar(item, _list_length(k, len(artifact.items)))
     if json:
         o.print_json({"similar": neighbours.to_dicts()})
         return
