@@ -23,10 +23,11 @@ def main(name: str, *arguments: str) -> None:
     done = subprocess.run(
         [sys.executable, str(script), *arguments], stdout=subprocess.PIPE, text=True, check=True
     )
+    result = json.loads(done.stdout)
     record = {
         "target": f"bench {name}",
-        "result": json.loads(done.stdout),
-        "machine": describe_machine("cpu"),
+        "result": result,
+        "machine": describe_machine(result.get("device", "cpu")),
         "versions": versions(),
         "commit": started_from,
         "command": shlex.join(["python", f"benchmarks/{name}.py", *arguments]),

@@ -15,6 +15,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 install_import_hook(
     [
         "ratiorec.data.batches",
+        "ratiorec.data.pair_batches",
+        "ratiorec.data.samplers",
         "ratiorec.encoders",
         "ratiorec.risk",
         "ratiorec.scores",

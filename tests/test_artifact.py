@@ -3,12 +3,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ratiorec.artifact import Artifact
@@ -16,8 +17,10 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.evaluate import evaluate
-from ratiorec.recommend import SeenItems
-from ratiorec.scorers import InnerProduct
+from ratiorec.folder import read_model, write_model
+from ratiorec.scorers import SCORERS, InnerProduct
+from ratiorec.seen import SeenItems
+from small_scorers import MAKERS
 
 N_USERS, N_ITEMS = 30, 50
 
@@ -44,11 +47,16 @@ def model(*, text: bool = True, names: bool = True) -> Artifact:
         rng.integers(-3, 4, (N_USERS, 4)).astype(np.float32),
         rng.integers(-3, 4, (N_ITEMS, 4)).astype(np.float32),
     )
-    settings = {"encoder": {"dimension": 4}, "rate": 0.01}
-    return Artifact.of(factors, interactions(users, items), settings=settings, card={"seed": 0})
+    how = {"encoder": {"dimension": 4}, "rate": 0.01}
+    return Artifact.of(factors, interactions(users, items), settings=how, card={"seed": 0})
 
 
 MODEL = model()
+
+
+def model_of(kind: str) -> Artifact:
+    """The same users, items and pairs with a scorer of another kind."""
+    return replace(MODEL, scorer=MAKERS[kind](MODEL.seen, N_ITEMS))
 
 
 def listed(table: Any) -> dict[Any, list[Any]]:
@@ -224,6 +232,23 @@ def test_similar_items_have_the_largest_cosine_and_leave_out_the_item() -> None:
     assert (np.diff(table.scores) <= 0).all()
 
 
+@pytest.mark.parametrize("kind", sorted(SCORERS.keys() - {"popularity"}))
+def test_similar_items_are_those_the_scorer_finds_most_similar(kind: str) -> None:
+    artifact = model_of(kind)
+    table = artifact.similar(["item-4é"], k=N_ITEMS)
+    found = artifact.items.indices(table.answer_ids)
+    scores = artifact.scorer.similarity().scores(np.array([4]))[0]
+    assert table.scores.tolist() == scores[found].tolist()
+    assert found.tolist() == sorted(
+        set(range(N_ITEMS)) - {4}, key=lambda item: (-scores[item], item)
+    )
+
+
+def test_a_kind_that_compares_no_items_says_so() -> None:
+    with pytest.raises(ConfigError, match="popularity knows of no similarity"):
+        model_of("popularity").similar(["item-4é"])
+
+
 def test_unknown_items_have_no_similar_ones() -> None:
     with pytest.raises(UnknownIdError, match="nothing"):
         MODEL.similar(["nothing"])
@@ -282,6 +307,67 @@ def test_a_saved_model_comes_back_bit_for_bit(tmp_path: Path, text: bool, names:
     assert_same(before, after)
     ids = before.users.ids
     assert after.recommend(ids).to_dicts() == before.recommend(ids).to_dicts()
+
+
+@pytest.mark.parametrize("kind", list(SCORERS))
+def test_a_model_of_any_kind_comes_back_and_recommends_the_same(kind: str, tmp_path: Path) -> None:
+    before = model_of(kind)
+    before.save(tmp_path / "model")
+    after = Artifact.load(tmp_path / "model")
+    assert after.scorer.kind == kind
+    assert_same(before, after)
+    ids = before.users.ids
+    assert after.recommend(ids).to_dicts() == before.recommend(ids).to_dicts()
+
+
+def test_a_folder_from_the_time_of_inner_products_only_still_loads(tmp_path: Path) -> None:
+    content = {
+        "scorer": "inner_product",
+        "users": {"ids": "int64", "names": False},
+        "items": {"ids": "int64", "names": False},
+        "settings": {"rate": 0.01},
+        "card": {},
+    }
+    arrays = {
+        "scorer.users": np.array([[1], [-1]], np.float32),
+        "scorer.items": np.array([[1], [2], [3]], np.float32),
+        "seen.indptr": np.array([0, 1, 1]),
+        "seen.indices": np.array([2], np.int32),
+        "user.ids": np.array([70, 80]),
+        "item.ids": np.array([10, 20, 30]),
+    }
+    write_model(tmp_path / "model", content, arrays)
+    loaded = Artifact.load(tmp_path / "model")
+    assert listed(loaded.recommend([70, 80])) == {70: [20, 10], 80: [10, 20, 30]}
+    assert loaded.similar([10], k=1).scores.tolist() == [1]
+
+
+DTYPES = (np.float32, np.float64, np.int32, np.int64, np.uint8)
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(list(SCORERS)), st.data())
+def test_a_model_with_arrays_of_another_is_refused_or_has_finite_scores(
+    tmp_path: Path, kind: str, data: st.DataObject
+) -> None:
+    path = tmp_path / "model"
+    model_of(kind).save(path)
+    content, arrays = read_model(path)
+    name = data.draw(st.sampled_from(sorted(arrays)))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32)))
+    shape = list(arrays[name].shape)
+    axis = data.draw(st.integers(0, len(shape)))
+    if axis < len(shape):
+        shape[axis] = data.draw(st.integers(0, 60))
+    dtype = data.draw(st.sampled_from([arrays[name].dtype, *DTYPES]))
+    bits = rng.integers(256, size=(*shape, np.dtype(dtype).itemsize), dtype=np.uint8)
+    kept = {part: content[part] for part in ("scorer", "users", "items", "settings", "card")}
+    write_model(path, kept, arrays | {name: bits.view(dtype)[..., 0]})
+    try:
+        loaded = Artifact.load(path)
+    except ModelError:
+        return
+    assert np.isfinite(loaded.scorer.scores(np.arange(len(loaded.users)))).all()
 
 
 def test_another_card_makes_another_model_of_the_same_parts() -> None:

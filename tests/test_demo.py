@@ -9,7 +9,6 @@ import pytest
 from scipy.stats import spearmanr
 
 from ratiorec import demo
-from ratiorec.config import Settings
 from ratiorec.data.synthetic import Synthetic, SyntheticData
 from ratiorec.demo import Demonstration
 from ratiorec.experiment import fit
@@ -17,6 +16,7 @@ from ratiorec.risk.bregman import KULLBACK_LEIBLER, LEAST_SQUARES, LOGISTIC, Gen
 from ratiorec.risk.correction import as_sampled
 from ratiorec.risk.density_ratio import DensityRatio
 from ratiorec.risk.weights import Uniform
+from ratiorec.settings import Settings
 
 SMALL = Synthetic(n_users=200, n_items=80, mean_pairs=30)
 

@@ -16,7 +16,9 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.estimator import RatioRec
 from ratiorec.events import StepTaken
-from ratiorec.scorers import InnerProduct
+from ratiorec.scorers import SCORERS, InnerProduct
+from ratiorec.seen import SeenItems
+from small_scorers import MAKERS
 
 N_USERS, N_ITEMS = 12, 20
 
@@ -147,6 +149,42 @@ def test_similar_items_can_be_filtered_or_listed(estimator: RatioRec) -> None:
 def test_factors_have_one_row_each(estimator: RatioRec) -> None:
     assert estimator.user_factors.shape == (N_USERS, 4)
     assert estimator.item_factors.shape == (N_ITEMS, 4)
+
+
+def of_kind(kind: str) -> RatioRec:
+    data = Interactions.from_csr(user_items())
+    scorer = MAKERS[kind](SeenItems.of(data), N_ITEMS)
+    return RatioRec.of(Artifact.of(scorer, data, settings={}, card={}))
+
+
+@pytest.mark.parametrize("kind", list(SCORERS))
+def test_every_kind_of_model_recommends(kind: str) -> None:
+    estimator = of_kind(kind)
+    ids, scores = estimator.recommend(0, N=N_ITEMS)
+    expected = estimator.model.scorer.scores(np.array([0]))[0]
+    assert sorted(ids) == list(range(N_ITEMS))
+    assert scores.tolist() == expected[ids].tolist()
+
+
+@pytest.mark.parametrize("kind", sorted(SCORERS.keys() - {"popularity"}))
+def test_items_are_similar_as_the_model_sees_it(kind: str) -> None:
+    estimator = of_kind(kind)
+    ids, scores = estimator.similar_items(6, N=N_ITEMS)
+    expected = estimator.model.scorer.similarity().scores(np.array([6]))[0]
+    assert sorted(ids) == list(range(N_ITEMS))
+    assert scores.tolist() == expected[ids].tolist()
+
+
+@pytest.mark.parametrize("kind", sorted(SCORERS.keys() - {"inner_product"}))
+def test_a_model_without_factors_says_so(kind: str) -> None:
+    estimator = of_kind(kind)
+    for ask in (
+        lambda: estimator.user_factors,
+        lambda: estimator.item_factors,
+        lambda: estimator.similar_users(0),
+    ):
+        with pytest.raises(ConfigError, match=f"no factors.*found: {kind}"):
+            ask()
 
 
 def test_a_saved_recommender_recommends_the_same(estimator: RatioRec, tmp_path: Path) -> None:

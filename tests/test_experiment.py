@@ -12,7 +12,7 @@ import torch
 
 from ratiorec.artifact import Artifact
 from ratiorec.checkpoint import Checkpoints
-from ratiorec.config import Settings, to_table
+from ratiorec.config import to_table
 from ratiorec.data.batches import UserBatches
 from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions
@@ -32,6 +32,7 @@ from ratiorec.events import EpochFinished, StepTaken
 from ratiorec.experiment import TrainingLog, find_device, fit, result_record
 from ratiorec.fit_options import FitOptions
 from ratiorec.scorers import InnerProduct
+from ratiorec.settings import Settings
 from ratiorec.training import Training
 from small_data import interactions
 

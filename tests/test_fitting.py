@@ -15,7 +15,6 @@ import torch
 from ratiorec import fitting
 from ratiorec.blocks import fixed_blocks
 from ratiorec.checkpoint import FILE, Checkpoints, Progress
-from ratiorec.config import Settings
 from ratiorec.data.batches import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import RatioSplit
@@ -27,8 +26,9 @@ from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, Stopp
 from ratiorec.events import EpochFinished, StepTaken
 from ratiorec.fit_options import FitOptions
 from ratiorec.fitting import Fit, Fitted, judge
-from ratiorec.scores import Embeddings
-from ratiorec.training import Run, Training
+from ratiorec.scorers import StoredScorer
+from ratiorec.settings import Settings
+from ratiorec.training import Descent, Training
 from small_data import interactions
 
 CPU = torch.device("cpu")
@@ -70,8 +70,8 @@ def fit(
     )()
 
 
-def bits(embeddings: Embeddings) -> bytes:
-    return embeddings.users.numpy().tobytes() + embeddings.items.numpy().tobytes()
+def bits(scorer: StoredScorer) -> bytes:
+    return b"".join(array.tobytes() for array in scorer.arrays().values())
 
 
 def without_seconds(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -80,22 +80,22 @@ def without_seconds(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def assert_same(first: Fitted, second: Fitted) -> None:
     """All but the time it took."""
-    assert bits(first.embeddings) == bits(second.embeddings)
+    assert bits(first.scorer) == bits(second.scorer)
     assert without_seconds(first.history) == without_seconds(second.history)
     assert (first.n_steps, first.n_epochs) == (second.n_steps, second.n_epochs)
     assert first.validation == second.validation
     assert first.n_validation_users == second.n_validation_users
 
 
-def trained_by_hand(data: Interactions, n_steps: int, *, rng: np.random.Generator) -> Embeddings:
+def trained_by_hand(data: Interactions, n_steps: int, *, rng: np.random.Generator) -> StoredScorer:
     """The model after so many steps, without anything that `Fit` adds."""
     s = SETTINGS
     with fixed_blocks():
-        run = Run.start(data, s.encoder, s.risk, s.batches, s.training, rng=rng, device=CPU)
-        steps = itertools.chain.from_iterable(run.one_epoch() for _ in itertools.count())
+        run = Descent.start(data, s.encoder, s.risk, s.batches, s.training, rng=rng, device=CPU)
+        steps = itertools.chain.from_iterable(run.one_epoch(n_steps) for _ in itertools.count())
         for _ in itertools.islice(steps, n_steps):
             pass
-        return run.embeddings()
+        return run.scorer()
 
 
 def rngs(seed: int = 0) -> tuple[np.random.Generator, ...]:
@@ -205,7 +205,7 @@ def test_validation_happens_every_so_many_epochs_and_at_the_end(
 
 def test_the_refit_trains_as_many_steps_on_all_pairs(whole: Fitted) -> None:
     *_, refit_rng = rngs()
-    assert bits(whole.embeddings) == bits(trained_by_hand(DATA, whole.n_steps, rng=refit_rng))
+    assert bits(whole.scorer) == bits(trained_by_hand(DATA, whole.n_steps, rng=refit_rng))
     refit = [record for record in whole.history if record["phase"] == "refit"]
     assert [record["step"] for record in refit][-1] == whole.n_steps
     assert whole.n_steps == whole.n_epochs * STEPS_AN_EPOCH
@@ -216,8 +216,8 @@ def test_without_refit_the_validated_model_stays() -> None:
     fitted = fit(FitOptions(refit=False))
     split = RatioSplit(0.1)(DATA, rng=split_rng)
     expected = trained_by_hand(split.train, fitted.n_steps, rng=search_rng)
-    assert bits(fitted.embeddings) == bits(expected)
-    assert fitted.validation == judge(fitted.embeddings, split.train, split.held_out)
+    assert bits(fitted.scorer) == bits(expected)
+    assert fitted.validation == judge(fitted.scorer, split.train, split.held_out)
     assert {record["phase"] for record in fitted.history} == {"search"}
 
 
@@ -225,13 +225,13 @@ def test_without_refit_the_best_model_is_kept_and_not_the_last() -> None:
     fitted = fit(FitOptions(refit=False), settings=LONG)
     split = RatioSplit(0.1)(DATA, rng=rngs()[0])
     assert fitted.n_steps < fitted.history[-1]["step"]
-    assert fitted.validation == judge(fitted.embeddings, split.train, split.held_out)
+    assert fitted.validation == judge(fitted.scorer, split.train, split.held_out)
 
 
 def test_the_refit_changes_nothing_about_the_search(whole: Fitted) -> None:
     kept = fit(FitOptions(refit=False))
     assert (kept.n_steps, kept.validation) == (whole.n_steps, whole.validation)
-    assert bits(kept.embeddings) != bits(whole.embeddings)
+    assert bits(kept.scorer) != bits(whole.scorer)
 
 
 def test_without_validation_exactly_the_configured_epochs_are_trained() -> None:
@@ -243,7 +243,7 @@ def test_without_validation_exactly_the_configured_epochs_are_trained() -> None:
     assert [(r["phase"], r["epoch"]) for r in fitted.history] == [
         ("train", epoch + 1) for epoch in range(SETTINGS.training.epochs)
     ]
-    assert bits(fitted.embeddings) == bits(trained_by_hand(DATA, fitted.n_steps, rng=rngs()[2]))
+    assert bits(fitted.scorer) == bits(trained_by_hand(DATA, fitted.n_steps, rng=rngs()[2]))
 
 
 def test_the_risk_of_an_epoch_is_the_mean_over_its_steps() -> None:
@@ -277,7 +277,7 @@ def test_the_same_seed_gives_the_same_bits(whole: Fitted) -> None:
 
 def test_another_seed_gives_other_bits(whole: Fitted) -> None:
     other = fit(seed=1)
-    assert bits(other.embeddings) != bits(whole.embeddings)
+    assert bits(other.scorer) != bits(whole.scorer)
     assert other.validation != whole.validation
 
 
@@ -304,14 +304,14 @@ def test_a_spent_budget_still_gives_a_model() -> None:
     fitted = fit(FitOptions(max_seconds=1e-9))
     assert fitted.n_steps == 1
     assert fitted.validation is not None
-    assert bits(fitted.embeddings) == bits(trained_by_hand(DATA, 1, rng=rngs()[2]))
+    assert bits(fitted.scorer) == bits(trained_by_hand(DATA, 1, rng=rngs()[2]))
 
 
 def test_a_spent_budget_keeps_the_validated_model_without_refit() -> None:
     fitted = fit(FitOptions(max_seconds=1e-9, refit=False))
     split_rng, search_rng, _ = rngs()
     split = RatioSplit(0.1)(DATA, rng=split_rng)
-    assert bits(fitted.embeddings) == bits(trained_by_hand(split.train, 1, rng=search_rng))
+    assert bits(fitted.scorer) == bits(trained_by_hand(split.train, 1, rng=search_rng))
 
 
 def test_the_search_leaves_as_much_time_as_the_refit_will_take(clock: Clock) -> None:
@@ -518,5 +518,5 @@ def test_a_negative_seed_is_refused() -> None:
 def test_another_encoder_fits_in_without_change() -> None:
     settings = dataclasses.replace(SETTINGS, encoder=Factorisation(dimension=3))
     fitted = fit(settings=settings)
-    assert fitted.embeddings.users.shape == (60, 3)
-    assert fitted.embeddings.items.shape == (40, 3)
+    assert fitted.scorer.users.shape == (60, 3)
+    assert fitted.scorer.items.shape == (40, 3)

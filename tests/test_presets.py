@@ -1,19 +1,25 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import pytest
 
-from ratiorec.config import Settings
+from ratiorec.data import samplers
+from ratiorec.data.pair_batches import PairBatches
 from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.errors import ConfigError
 from ratiorec.presets import PRESETS, preset
 from ratiorec.risk.bregman import LEAST_SQUARES
-from ratiorec.risk.correction import inverse_inclusion
+from ratiorec.risk.correction import as_sampled, inverse_inclusion
 from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.weights import HardSample
+from ratiorec.risk.pairwise import BPR
+from ratiorec.risk.plain import WeightedDRE, WeightedPU
+from ratiorec.risk.weights import HardSample, Popularity, Uniform
 from ratiorec.scores import SOFTPLUS
+from ratiorec.settings import AnySettings, Settings, TwoStage
+from ratiorec.training import Training
 
 
 def test_dregn_cf_is_the_full_method_of_the_paper() -> None:
@@ -32,7 +38,7 @@ def test_dre_mf_differs_by_its_encoder_alone() -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_is_a_complete_set_of_settings(name: str) -> None:
-    assert isinstance(preset(name), Settings)
+    assert isinstance(preset(name), AnySettings)
     assert preset(name) is PRESETS[name]
 
 
@@ -54,3 +60,35 @@ def test_a_name_like_no_other_gets_no_guess() -> None:
 def test_the_presets_cannot_be_changed() -> None:
     with pytest.raises(TypeError):
         PRESETS["mine"] = Settings()  # type: ignore[index]
+
+
+def test_the_rows_of_the_ablation_differ_from_the_method_as_the_paper_says() -> None:
+    rows = {
+        "pu": WeightedPU(),
+        "dre": WeightedDRE(),
+        "dregn-cf-no-is": DensityRatio(sampling=as_sampled),
+        "dregn-cf-no-nn": DensityRatio(upper_bound=math.inf),
+        "dregn-cf-uniform": DensityRatio(weights=Uniform()),
+        "dregn-cf-popularity": DensityRatio(weights=Popularity(0.5)),
+    }
+    for name, risk in rows.items():
+        assert preset(name) == dataclasses.replace(preset("dregn-cf"), risk=risk), name
+
+
+def test_static_weights_are_those_of_a_model_with_uniform_ones() -> None:
+    static = preset("dregn-cf-static")
+    assert isinstance(static, TwoStage)
+    assert static.second == preset("dregn-cf")
+    assert dataclasses.replace(static.first, training=Training()) == preset("dregn-cf-uniform")
+
+
+def test_the_pairwise_rivals_differ_by_encoder_or_sampler_alone() -> None:
+    lightgcn = preset("lightgcn")
+    assert isinstance(lightgcn, Settings)
+    assert lightgcn.risk == BPR()
+    assert lightgcn.batches == PairBatches(8192, samplers.Uniform())
+    dynamic = preset("lightgcn-dns")
+    assert isinstance(dynamic, Settings)
+    assert isinstance(dynamic.batches, PairBatches)
+    assert isinstance(dynamic.batches.sampler, samplers.Dynamic)
+    assert (dynamic.encoder, dynamic.risk) == (lightgcn.encoder, lightgcn.risk)

@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ratiorec.errors import ConfigError
-from ratiorec.recommend import Exact, Ranking, SeenItems, pairs_of, similar_items, top_k
+from ratiorec.recommend import Exact, Ranking, similar_items, top_k
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct
+from ratiorec.seen import SeenItems
+from small_scorers import rows_of
 
 few_values = st.sampled_from([-np.inf, -2.5, -0.0, 0.0, 1.0, 1.5])
 score_blocks = st.tuples(st.integers(0, 5), st.integers(1, 300)).flatmap(
@@ -40,14 +42,9 @@ def random_scorer(n_users: int = 60, n_items: int = 150, seed: int = 0) -> Inner
     )
 
 
-def seen_items(lists: list[list[int]]) -> SeenItems:
-    indptr = np.cumsum([0, *map(len, lists)])
-    return SeenItems(indptr, np.array([i for items in lists for i in items], np.int32))
-
-
 def random_seen(n_users: int = 60, n_items: int = 150, seed: int = 1) -> SeenItems:
     rng = np.random.default_rng(seed)
-    return seen_items(
+    return rows_of(
         [sorted(rng.choice(n_items, rng.integers(20), replace=False)) for _ in range(n_users)]
     )
 
@@ -134,7 +131,7 @@ def test_seen_items_are_listed_when_asked_for() -> None:
 
 
 def test_a_user_who_has_seen_everything_gets_an_empty_list() -> None:
-    ranking = Exact(3)(random_scorer(2, 4), np.arange(2), seen=seen_items([[0, 1, 2, 3], [1]]))
+    ranking = Exact(3)(random_scorer(2, 4), np.arange(2), seen=rows_of([[0, 1, 2, 3], [1]]))
     assert ranking.items[0].tolist() == [-1, -1, -1]
     assert (ranking.items[1] >= 0).all()
 
@@ -225,16 +222,6 @@ def test_an_error_in_a_thread_reaches_the_caller() -> None:
 def test_no_users_give_an_empty_ranking() -> None:
     ranking = Exact(3)(random_scorer(), np.zeros(0, np.int64))
     assert ranking.items.shape == ranking.scores.shape == (0, 3)
-
-
-@given(st.lists(st.lists(st.integers(0, 9), max_size=4), min_size=1, max_size=6), st.data())
-def test_pairs_are_found_by_the_place_of_their_user(
-    lists: list[list[int]], data: st.DataObject
-) -> None:
-    users = data.draw(st.lists(st.integers(0, len(lists) - 1), max_size=6))
-    rows, items = pairs_of(seen_items(lists), np.array(users, np.int64))
-    expected = [(row, item) for row, user in enumerate(users) for item in lists[user]]
-    assert list(zip(rows.tolist(), items.tolist(), strict=True)) == expected
 
 
 def test_similar_items_are_nearest_by_angle_and_never_the_item_itself() -> None:

@@ -13,16 +13,18 @@ from ratiorec.blocks import fixed_blocks
 from ratiorec.data.batches import Batch, UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders import graph
-from ratiorec.encoders.factorisation import Encoder, Factorisation
+from ratiorec.encoders.encoder import Encoder, half_squared_norms
+from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.errors import ConfigError, DivergenceError
 from ratiorec.risk.bregman import KULLBACK_LEIBLER
 from ratiorec.risk.correction import as_sampled
-from ratiorec.risk.density_ratio import DensityRatio, half_squared_norms
+from ratiorec.risk.density_ratio import DensityRatio
 from ratiorec.risk.weights import Uniform
-from ratiorec.training import Run, Training
+from ratiorec.training import Descent, Training
 from small_data import checkerboard, random_interactions
 
+NEVER = 10**9
 SMALL = random_interactions(np.random.default_rng(0), n_users=23, n_items=31, n_pairs=120)
 
 
@@ -34,8 +36,8 @@ def start(
     n_users: int = 5,
     settings: Training = Training(),  # noqa: B008 - frozen
     seed: int = 0,
-) -> Run:
-    return Run.start(
+) -> Descent:
+    return Descent.start(
         data,
         encoder,
         risk,
@@ -46,23 +48,24 @@ def start(
     )
 
 
-def steps(run: Run) -> Iterator[float]:
+def steps(run: Descent) -> Iterator[float]:
     while True:
-        yield from run.one_epoch()
+        for risks in run.one_epoch(NEVER):
+            yield from risks
 
 
-def take(run: Run, n_steps: int) -> list[float]:
+def take(run: Descent, n_steps: int) -> list[float]:
     return list(itertools.islice(steps(run), n_steps))
 
 
-def finish(run: Run, n_epochs: int) -> Run:
+def finish(run: Descent, n_epochs: int) -> Descent:
     while run.epoch < n_epochs:
-        for _ in run.one_epoch():
+        for _ in run.one_epoch(NEVER):
             pass
     return run
 
 
-def assert_equal_bits(first: Run, second: Run) -> None:
+def assert_equal_bits(first: Descent, second: Descent) -> None:
     """Parameters, optimiser and position."""
     (tensors, position), (other_tensors, other_position) = first.state(), second.state()
     assert tensors.keys() == other_tensors.keys()
@@ -89,7 +92,7 @@ def test_training_has_the_same_bits_for_any_number_of_threads(
     rng = np.random.default_rng(5)
     data = random_interactions(rng, n_users=311, n_items=1301, n_pairs=9001)
 
-    def trained(n_threads: int) -> Run:
+    def trained(n_threads: int) -> Descent:
         torch.set_num_threads(n_threads)
         with fixed_blocks():
             run = start(data, encoder=encoder, n_users=160)
@@ -109,7 +112,7 @@ def test_the_same_seed_trains_the_same_model() -> None:
 
 
 @pytest.fixture(scope="module")
-def uninterrupted() -> Run:
+def uninterrupted() -> Descent:
     """Two epochs of five steps in one go."""
     run = finish(start(), 2)
     assert run.step == 2 * 5
@@ -118,7 +121,7 @@ def uninterrupted() -> Run:
 
 @pytest.mark.parametrize("n_steps", range(11))
 def test_a_run_restored_after_any_step_goes_on_with_equal_bits(
-    n_steps: int, uninterrupted: Run
+    n_steps: int, uninterrupted: Descent
 ) -> None:
     interrupted = start()
     take(interrupted, n_steps)
@@ -172,15 +175,15 @@ def test_a_restored_run_leaves_the_state_it_came_from_alone() -> None:
 
 
 @pytest.mark.parametrize("encoder", [LightGCN(5), Factorisation(5)], ids=["lightgcn", "mf"])
-def test_embeddings_do_not_change_when_training_goes_on(encoder: Callable[..., Encoder]) -> None:
+def test_a_scorer_does_not_change_when_training_goes_on(encoder: Callable[..., Encoder]) -> None:
     run = start(encoder=encoder)
     take(run, 3)
-    embeddings = run.embeddings()
-    before = embeddings.users.clone(), embeddings.items.clone()
+    scorer = run.scorer()
+    before = scorer.users.copy(), scorer.items.copy()
     take(run, 3)
-    assert torch.equal(embeddings.users, before[0])
-    assert torch.equal(embeddings.items, before[1])
-    assert not torch.equal(run.embeddings().users, before[0])
+    assert np.array_equal(scorer.users, before[0])
+    assert np.array_equal(scorer.items, before[1])
+    assert not np.array_equal(run.scorer().users, before[0])
 
 
 def test_steps_are_counted_over_epochs() -> None:
@@ -200,7 +203,7 @@ def test_a_step_is_one_of_adam_on_the_risk_plus_the_penalty() -> None:
     stepped = run.encoder.table.detach().clone()
 
     run.encoder.load_state_dict({"table": free})
-    risk = run.risk(run.encoder(), batch)
+    risk = run.risk(run.encoder(batch), batch)
     penalised = risk + 0.3 * half_squared_norms(run.encoder.base, batch)
     (gradient,) = torch.autograd.grad(penalised, run.encoder.table)
     assert value == risk.item()
@@ -213,6 +216,7 @@ class OneBatch:
     """An epoch that is always the same single batch."""
 
     n_steps = 1
+    same_shape = True
 
     def __init__(self, batch: Batch) -> None:
         self.batch = batch
@@ -225,7 +229,7 @@ def test_a_learning_rate_that_is_far_too_high_stops_with_the_step() -> None:
     run = start(settings=Training(learning_rate=1e6))
     with pytest.raises(DivergenceError, match="training diverged") as caught:
         take(run, 50)
-    assert caught.value.where == f"step {run.step + 1} (epoch {run.epoch + 1})"
+    assert caught.value.where == f"step {run.step} (epoch {(run.step - 1) // run.n_steps + 1})"
     assert caught.value.found in ("a risk of inf", "a risk of nan", "a risk of -inf")
 
 
@@ -242,15 +246,15 @@ def test_a_number_that_is_not_finite_stops_the_next_step() -> None:
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("encoder", [LightGCN(5), Factorisation(5)], ids=["lightgcn", "mf"])
 @pytest.mark.parametrize("row", [0, 53], ids=["user", "item"])
-def test_embeddings_that_are_not_finite_are_refused(
+def test_a_model_that_is_not_finite_is_refused(
     row: int, encoder: Callable[..., Encoder], bad: float
 ) -> None:
     run = start(encoder=encoder)
     take(run, 3)
     with torch.no_grad():
         run.encoder.table[row, 2] = bad
-    with pytest.raises(DivergenceError, match="the embeddings after step 3"):
-        run.embeddings()
+    with pytest.raises(DivergenceError, match="the model after step 3"):
+        run.scorer()
 
 
 @pytest.mark.parametrize(
@@ -308,8 +312,7 @@ def test_the_other_squares_of_a_checkerboard_are_ranked_below_the_held_out_ones(
     )
     risks = take(run, 120)
     assert np.mean(risks[-10:]) < np.mean(risks[:10]) - 0.1
-    users, items = run.embeddings()
-    scores = (users @ items.T).numpy()
+    scores = run.scorer().scores(np.arange(20))
     colour = np.add.outer(np.arange(20), np.arange(24)) % 2
     unlike = np.where(colour == 1, scores, -np.inf).max(axis=1)
     found = scores[board.pair_users[held_out], board.indices[held_out]]

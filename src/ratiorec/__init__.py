@@ -28,7 +28,7 @@ _HOME = {
     "Interactions": "ratiorec.data.interactions",
     "RatioRec": "ratiorec.estimator",
     "RatiorecError": "ratiorec.errors",
-    "Settings": "ratiorec.config",
+    "Settings": "ratiorec.settings",
     "Vocabulary": "ratiorec.data.vocabulary",
     "fit": "ratiorec.experiment",
     "load": "ratiorec.data.benchmarks",
@@ -53,7 +53,6 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ratiorec.artifact import Artifact
-    from ratiorec.config import Settings
     from ratiorec.data.benchmarks import load
     from ratiorec.data.dataset import Dataset
     from ratiorec.data.interactions import Interactions
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     from ratiorec.estimator import RatioRec
     from ratiorec.experiment import fit
     from ratiorec.fit_options import FitOptions
+    from ratiorec.settings import Settings
 
 
 def __getattr__(name: str) -> Any:

@@ -14,7 +14,7 @@ from ratiorec.errors import CheckpointError
 from ratiorec.files import atomic_write, make_folder
 
 FILE = "checkpoint.safetensors"
-FORMAT = 1
+FORMAT = 2
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Progress:
     """Where a fit stands, as far as JSON can say it.
 
     `identity` is what must be the same for the run to go on: data, settings, seed, options.
-    `best` holds the step and the metrics of the best validation so far.
+    `best` holds the step, the metrics and the kind of scorer of the best validation so far.
     """
 
     identity: dict[str, Any]
@@ -30,7 +30,7 @@ class Progress:
     position: dict[str, Any]
     history: list[dict[str, Any]]
     best: dict[str, Any] | None
-    epoch_risk: float
+    epoch_risk: float | None
     stale: int
     seconds: float
 

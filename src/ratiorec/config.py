@@ -1,7 +1,6 @@
 """Settings of an experiment, read strictly from tables and written back to them.
 
-A table is what TOML and JSON hold. Names stand for parts: the mappings below are the only
-place where a name becomes a part and a part becomes a name.
+A table is what TOML and JSON hold. Names stand for parts, by the mappings of `parts`.
 """
 
 from __future__ import annotations
@@ -10,52 +9,15 @@ import dataclasses
 import math
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar, get_type_hints
 
-from ratiorec.data.batches import UserBatches
-from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.errors import ConfigError
-from ratiorec.risk.bregman import GENERATORS
-from ratiorec.risk.correction import SAMPLING
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import HardSample, Popularity, Uniform
-from ratiorec.scores import LINKS
-from ratiorec.training import Training
+from ratiorec.parts import CONSTANTS, KINDS
+from ratiorec.settings import AnySettings, Settings, Solved, TwoStage
 
 Table = dict[str, Any]
 Part = TypeVar("Part")
-
-# fields that hold one of several constants, chosen by name
-CONSTANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"generator": GENERATORS, "link": LINKS, "sampling": SAMPLING}
-)
-# fields that hold one of several kinds of part, each with settings of its own
-KINDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
-    {
-        "encoder": {"lightgcn": LightGCN, "factorisation": Factorisation},
-        "risk": {
-            "density-ratio": DensityRatio,
-            "weighted-dre": WeightedDRE,
-            "weighted-pu": WeightedPU,
-        },
-        "weights": {"hard-sample": HardSample, "uniform": Uniform, "popularity": Popularity},
-    }
-)
-
-
-@dataclass(frozen=True)
-class Settings:
-    """Everything that decides what is trained, apart from the data and the seed."""
-
-    encoder: LightGCN | Factorisation = field(default_factory=LightGCN)
-    risk: DensityRatio | WeightedDRE | WeightedPU = field(default_factory=DensityRatio)
-    batches: UserBatches = field(default_factory=UserBatches)
-    training: Training = field(default_factory=Training)
 
 
 def to_table(part: Any) -> Table:
@@ -180,9 +142,19 @@ def merge(table: Table, changes: Mapping[str, Any]) -> Table:
     return merged
 
 
+def settings_in(table: Mapping[str, Any]) -> AnySettings:
+    """Settings from a table that says by its names which sort of settings it holds."""
+    cls: type[AnySettings] = Settings
+    if "solver" in table:
+        cls = Solved
+    elif "second" in table:
+        cls = TwoStage
+    return from_table(cls, table, where="")
+
+
 def resolve(
-    start: Settings, *, file: Path | None = None, assignments: Sequence[str] = ()
-) -> Settings:
+    start: AnySettings, *, file: Path | None = None, assignments: Sequence[str] = ()
+) -> AnySettings:
     """The settings of a preset, changed by a file and then by single assignments."""
     table = to_table(start)
     if file is not None:
@@ -192,4 +164,4 @@ def resolve(
         for name in reversed(path):
             value = {name: value}
         table = merge(table, value)
-    return from_table(Settings, table, where="")
+    return from_table(type(start), table, where="")

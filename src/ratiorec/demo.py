@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.artifact import Artifact
-from ratiorec.config import Settings
 from ratiorec.data.batches import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.synthetic import Synthetic, SyntheticData
@@ -25,6 +24,7 @@ from ratiorec.risk.correction import as_sampled
 from ratiorec.risk.density_ratio import DensityRatio
 from ratiorec.risk.weights import Uniform
 from ratiorec.scorers import InnerProduct
+from ratiorec.settings import Settings
 from ratiorec.training import Training
 
 # many pairs for each user, so that what is random in them hides little of the truth

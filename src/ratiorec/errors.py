@@ -8,6 +8,7 @@ RatiorecError
 ├── ModelError (ValueError)             a model folder that is cut short, altered or foreign
 ├── CheckpointError (ValueError)        a checkpoint that belongs to another run
 ├── DeviceError (RuntimeError)          a device that is not there
+├── MemoryBudgetError (MemoryError)     a model that needs more memory than it may take
 ├── DivergenceError (ArithmeticError)   training went non-finite
 ├── StoppedError (InterruptedError)     training was stopped and saved on request
 ├── StorageError (OSError)              a file could not be written
@@ -61,6 +62,10 @@ class CheckpointError(RatiorecError, ValueError):
 
 class DeviceError(RatiorecError, RuntimeError):
     """A device that is not on this machine."""
+
+
+class MemoryBudgetError(RatiorecError, MemoryError):
+    """A model would need more memory than it may take."""
 
 
 class DivergenceError(RatiorecError, ArithmeticError):

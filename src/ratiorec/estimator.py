@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 from ratiorec.artifact import Artifact
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
-from ratiorec.recommend import Exact, SeenItems, by_cosine
-from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer
+from ratiorec.recommend import Exact
+from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer, by_cosine
+from ratiorec.seen import SeenItems
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -132,9 +133,9 @@ class RatioRec:
         filter_items: ArrayLike | None = None,
         items: ArrayLike | None = None,
     ) -> Answer:
-        """The N items nearest by cosine; as in implicit, the item itself is among them."""
+        """The N most similar items; as in implicit, the item itself is among them."""
         asked = _checked(itemid, self.model.scorer.n_items, "item")
-        return _answer(Exact(N), self.model.cosine, asked, itemid, items, filter_items)
+        return _answer(Exact(N), self.model.similarity, asked, itemid, items, filter_items)
 
     def similar_users(
         self,

@@ -9,13 +9,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StepTaken:
-    """Told after every step."""
+    """Told after every step, or on a graphics card after a burst of steps.
+
+    `risk` is the last step's, where it is known.
+    """
 
     phase: str
     epoch: int
     step: int
     last_step: int
-    risk: float
+    risk: float | None
 
 
 @dataclass(frozen=True)

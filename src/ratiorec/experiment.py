@@ -15,7 +15,7 @@ from typing import IO, Any
 import torch
 
 from ratiorec.artifact import Artifact
-from ratiorec.config import Settings, to_table
+from ratiorec.config import to_table
 from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions, require_trainable
 from ratiorec.errors import DeviceError, StorageError
@@ -24,15 +24,14 @@ from ratiorec.fit_options import FitOptions
 from ratiorec.fitting import Fit, Fitted
 from ratiorec.machine import describe_machine, peak_memory_mb, versions
 from ratiorec.presets import preset as preset_settings
-from ratiorec.recommend import SeenItems
-from ratiorec.scorers import InnerProduct
+from ratiorec.settings import AnySettings
 
 
 def fit(
     data: Interactions | Dataset,
     *,
     preset: str = "dregn-cf",
-    settings: Settings | None = None,
+    settings: AnySettings | None = None,
     seed: int = 0,
     device: str = "auto",
     options: FitOptions = FitOptions(),  # noqa: B008
@@ -68,7 +67,7 @@ def fit(
     )
     with log:
         fitted = run()
-    model = _assemble(dataset.train, fitted, to_table(chosen))
+    model = Artifact.of(fitted.scorer, dataset.train, settings=to_table(chosen), card={})
     test = None
     if dataset.test is not None and dataset.test.n_pairs:
         report = model.evaluate(dataset.test, ks=(20,))
@@ -119,6 +118,7 @@ def result_record(
         "seed": card["seed"],
         "steps": card["steps"],
         "epochs": card["epochs"],
+        "stopped_by": card["stopped_by"],
         "seconds": card["seconds"],
         "peak_memory_mb": card["peak_memory_mb"],
         "peak_device_memory_mb": card.get("peak_device_memory_mb"),
@@ -178,18 +178,6 @@ def _write_whole(file: IO[bytes], line: bytes) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
-def _assemble(data: Interactions, fitted: Fitted, settings: dict[str, Any]) -> Artifact:
-    factors = InnerProduct(fitted.embeddings.users.numpy(), fitted.embeddings.items.numpy())
-    return Artifact(
-        scorer=factors,
-        users=data.users,
-        items=data.items,
-        seen=SeenItems(data.indptr, data.indices),
-        settings=settings,
-        card={},
-    )
-
-
 def _card(dataset: Dataset, fitted: Fitted, test: dict[str, float] | None) -> dict[str, Any]:
     train = dataset.train
     return {
@@ -197,6 +185,7 @@ def _card(dataset: Dataset, fitted: Fitted, test: dict[str, float] | None) -> di
         "epochs": round(fitted.n_epochs, 3),
         "validation": fitted.validation,
         "validation_users": fitted.n_validation_users,
+        "stopped_by": fitted.stopped_by,
         "test": test,
         "data": {
             "name": dataset.name,

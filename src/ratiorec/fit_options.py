@@ -16,7 +16,8 @@ class FitOptions:
 
     `validation` is the share of each user's pairs that chooses the stopping step; 0 trains
     for the configured epochs. A checkpoint is written every `checkpoint_seconds` into
-    `checkpoints`, and every epoch as a line of JSON to `log`, where given.
+    `checkpoints`, and every epoch as a line of JSON to `log`, where given. A model that would need
+    more than `memory_mb` is refused; without it the limit is what the machine has left.
     """
 
     validation: float = 0.1
@@ -26,6 +27,7 @@ class FitOptions:
     checkpoint_seconds: float = 30.0
     resume: bool = False
     log: Path | None = None
+    memory_mb: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.validation < 1:
@@ -48,4 +50,11 @@ class FitOptions:
                 where="--checkpoint-seconds",
                 found=str(self.checkpoint_seconds),
                 wanted="a number of seconds, 0 for a checkpoint after every step",
+            )
+        if self.memory_mb is not None and not self.memory_mb > 0:
+            raise ConfigError(
+                "the memory budget is out of range",
+                where="--memory-mb",
+                found=str(self.memory_mb),
+                wanted="a number of megabytes above 0",
             )

@@ -9,27 +9,29 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ratiorec.blocks import fixed_blocks
 from ratiorec.checkpoint import Checkpoints, Progress
-from ratiorec.config import Settings, to_table
+from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import RatioSplit, Split
 from ratiorec.errors import ConfigError, StoppedError
 from ratiorec.evaluate import evaluate
 from ratiorec.events import EpochFinished, Observer, StepTaken
 from ratiorec.fit_options import FitOptions
-from ratiorec.recommend import SeenItems
-from ratiorec.scorers import InnerProduct
-from ratiorec.scores import Embeddings
-from ratiorec.training import Run
+from ratiorec.machine import available_memory_mb
+from ratiorec.runs import Run
+from ratiorec.scorers import SCORERS, Scorer, StoredScorer
+from ratiorec.seen import SeenItems
+from ratiorec.settings import AnySettings
 
 SELECTED_BY = "ndcg@20"
 # enough to tell two epochs apart; more would make validation slower than training
@@ -40,14 +42,19 @@ Metrics = dict[str, float]
 
 @dataclass(frozen=True)
 class Fitted:
-    """A trained model and how it came about."""
+    """A trained model and how it came about.
 
-    embeddings: Embeddings
+    `stopped_by` says what ended the search: "no gain" on the validation pairs, the "last step"
+    that the settings allow, or the "time budget".
+    """
+
+    scorer: StoredScorer
     n_steps: int
     n_epochs: float
     history: list[dict[str, Any]]
     validation: Metrics | None
     n_validation_users: int
+    stopped_by: str | None
     seconds: float
 
 
@@ -57,7 +64,7 @@ class Fit:
     def __init__(
         self,
         data: Interactions,
-        settings: Settings,
+        settings: AnySettings,
         options: FitOptions,
         *,
         seed: int,
@@ -86,9 +93,9 @@ class Fit:
         }
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Any] | None = None
-        self.best_embeddings: Embeddings | None = None
+        self.best_scorer: StoredScorer | None = None
         self._stale = 0  # validations since the best
-        self._epoch_risk = 0.0
+        self._epoch_risk: float | None = 0.0
         self._seconds_before = 0.0
         self._started = self._saved = time.monotonic()
 
@@ -98,13 +105,16 @@ class Fit:
             phase, run = self._begin()
             self._train(run, phase)
             if phase == "search" and self.options.refit:
+                del run  # its memory is the refit's to use
                 phase, run = "refit", self._start("refit")
                 self._train(run, phase)
             if phase == "search":
                 assert self.best is not None
-                assert self.best_embeddings is not None
-                return self._fitted(self.best_embeddings, int(self.best["step"]), run)
-            return self._fitted(run.embeddings(), run.step, run)
+                assert self.best_scorer is not None
+                # whoever is asked about has all pairs for a history, not only those of the search
+                best = rebound(self.best_scorer, SeenItems.of(self.data))
+                return self._fitted(best, int(self.best["step"]), run)
+            return self._fitted(run.scorer(), run.step, run)
 
     def _begin(self) -> tuple[str, Run]:
         """The first phase from its start, or the phase a checkpoint was taken in."""
@@ -115,9 +125,7 @@ class Fit:
             return phase, self._start(phase)
         progress, tensors = found
         run = self._start(progress.phase)
-        if "best.users" in tensors:
-            users, items = tensors.pop("best.users"), tensors.pop("best.items")
-            self.best_embeddings = Embeddings(users, items)
+        self.best_scorer = self._stored_best(progress, tensors)
         run.restore(tensors, progress.position)
         self.history, self.best = progress.history, progress.best
         self._stale, self._epoch_risk = progress.stale, progress.epoch_risk
@@ -130,66 +138,80 @@ class Fit:
         self._epoch_risk = 0.0
         searching = phase == "search"
         data = self.split.train if searching and self.split else self.data
-        s = self.settings
         rng = np.random.default_rng(self._run_seeds[0 if searching else 1])
-        return Run.start(
-            data, s.encoder, s.risk, s.batches, s.training, rng=rng, device=self.device
-        )
+        memory_mb = self.options.memory_mb or available_memory_mb(str(self.device))
+        return self.settings.start(data, rng=rng, device=self.device, memory_mb=memory_mb)
 
     def _last_step(self, run: Run, phase: str) -> int:
         if phase == "refit" and self.best is not None:
             return int(self.best["step"])
-        return self.settings.training.epochs * run.epochs.n_steps
+        return run.last_step
 
     def _train(self, run: Run, phase: str) -> None:
         """Take steps until the last one, until patience is lost or until the time is spent."""
         last_step = self._last_step(run, phase)
         while not self._done(run, phase, last_step):
-            for risk in run.one_epoch():
-                self._epoch_risk += risk
-                self.observe(StepTaken(phase, run.epoch, run.step, last_step, risk))
+            for risks in run.one_epoch(last_step):
+                self._add(risks)
+                self.observe(StepTaken(phase, run.epoch, run.step, last_step, risks[-1]))
                 if run.step_in_epoch == 0:
                     self._finish_epoch(run, phase, last_step)
                 self._pause(run, phase)
                 if self._done(run, phase, last_step):
                     break
-        if phase == "search" and self.best is None:
-            self._validate(run)  # the time was spent before the first validation was due
+        if phase == "search":
+            if self.best is None:
+                self._validate(run)  # the time was spent before the first validation was due
+            assert self.best is not None
+            self.best["stopped_by"] = self._why_done(run, phase, last_step)
+
+    def _add(self, risks: Sequence[float | None]) -> None:
+        """Add to the epoch's risk, which is unknown where one step's is."""
+        for risk in risks:
+            known = risk is not None and self._epoch_risk is not None
+            self._epoch_risk = self._epoch_risk + risk if known else None  # type: ignore[operator]
 
     def _done(self, run: Run, phase: str, last_step: int) -> bool:
-        out_of_patience = phase == "search" and self._stale >= self.settings.training.patience
-        return run.step >= last_step or out_of_patience or self._out_of_time(run, phase)
+        return self._why_done(run, phase, last_step) is not None
+
+    def _why_done(self, run: Run, phase: str, last_step: int) -> str | None:
+        """Why no step follows, or None where one does."""
+        if phase == "search" and self._stale >= self.settings.stopping.patience:
+            return "no gain"
+        if run.step >= last_step:
+            return "last step"
+        return "time budget" if self._out_of_time(run, phase) else None
 
     def _finish_epoch(self, run: Run, phase: str, last_step: int) -> None:
         record = {
             "phase": phase,
             "epoch": run.epoch,
             "step": run.step,
-            "risk": self._epoch_risk / run.epochs.n_steps,
+            "risk": None if self._epoch_risk is None else self._epoch_risk / run.n_steps,
             "seconds": round(self.seconds, 3),
         }
         self._epoch_risk = 0.0
-        interval = self.settings.training.validation_interval(run.epochs.n_steps)
+        interval = self.settings.stopping.validation_interval(run.n_steps)
         due = run.epoch % interval == 0 or run.step >= last_step
-        if phase == "search" and due:
+        if phase == "search" and due and run.ready:
             record["validation"] = self._validate(run)
         self.history.append(record)
         self.observe(EpochFinished(record))
 
     def _validate(self, run: Run) -> Metrics:
         assert self.split is not None
-        embeddings = run.embeddings()
-        metrics = judge(embeddings, self.split.train, self.split.held_out)
+        scorer = run.scorer()
+        metrics = judge(scorer, self.split.train, self.split.held_out)
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
-            self.best = {"step": run.step, "metrics": metrics}
-            self.best_embeddings = None if self.options.refit else embeddings
+            self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
+            self.best_scorer = None if self.options.refit else scorer
             self._stale = 0
         else:
             self._stale += 1
         return metrics
 
     def _is_better(self, metrics: Metrics, best: Metrics) -> bool:
-        least = best[SELECTED_BY] * (1 + self.settings.training.min_gain)
+        least = best[SELECTED_BY] * (1 + self.settings.stopping.min_gain)
         return metrics[SELECTED_BY] > least
 
     def _out_of_time(self, run: Run, phase: str) -> bool:
@@ -226,9 +248,9 @@ class Fit:
 
     def _save(self, checkpoints: Checkpoints, run: Run, phase: str) -> None:
         tensors, position = run.state()
-        if self.best_embeddings is not None:
-            tensors["best.users"] = self.best_embeddings.users.contiguous()
-            tensors["best.items"] = self.best_embeddings.items.contiguous()
+        if self.best_scorer is not None:
+            arrays = self.best_scorer.arrays()
+            tensors |= {f"best.{name}": torch.from_numpy(a) for name, a in arrays.items()}
         progress = Progress(
             self.identity,
             phase,
@@ -242,23 +264,36 @@ class Fit:
         checkpoints.write(progress, tensors)
         self._saved = time.monotonic()
 
-    def _fitted(self, embeddings: Embeddings, n_steps: int, run: Run) -> Fitted:
+    def _stored_best(self, progress: Progress, tensors: dict[str, Tensor]) -> StoredScorer | None:
+        """The best model so far, where the checkpoint holds one; its tensors are taken out."""
+        names = [name for name in tensors if name.startswith("best.")]
+        arrays = {name.removeprefix("best."): tensors.pop(name).numpy() for name in names}
+        if progress.best is None or not arrays:
+            return None
+        return SCORERS[progress.best["kind"]].from_arrays(arrays, SeenItems.of(self.data))
+
+    def _fitted(self, scorer: StoredScorer, n_steps: int, run: Run) -> Fitted:
         held_out = self.split.held_out if self.split else None
         return Fitted(
-            embeddings,
+            scorer,
             n_steps=n_steps,
-            n_epochs=n_steps / run.epochs.n_steps,
+            n_epochs=n_steps / run.n_steps,
             history=self.history,
             validation=None if self.best is None else self.best["metrics"],
             n_validation_users=int((held_out.user_degrees > 0).sum()) if held_out else 0,
+            stopped_by=None if self.best is None else self.best["stopped_by"],
             seconds=self.seconds,
         )
 
 
-def judge(embeddings: Embeddings, train: Interactions, held_out: Interactions) -> Metrics:
+def rebound(scorer: StoredScorer, histories: SeenItems) -> StoredScorer:
+    """The same model for users with these histories."""
+    return SCORERS[scorer.kind].from_arrays(scorer.arrays(), histories)
+
+
+def judge(scorer: Scorer, train: Interactions, held_out: Interactions) -> Metrics:
     """Recall@20 and nDCG@20 on held-out pairs."""
-    scorer = InnerProduct(embeddings.users.numpy(), embeddings.items.numpy())
-    report = evaluate(scorer, SeenItems(train.indptr, train.indices), held_out, ks=(20,))
+    report = evaluate(scorer, SeenItems.of(train), held_out, ks=(20,))
     return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import os
 import platform
 import subprocess
@@ -73,6 +74,28 @@ def peak_memory_mb() -> float:
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
+
+
+def available_memory_mb(device: str) -> float:
+    """The memory that may still be taken, on a graphics card the smaller of its own and the host's.
+
+    Nine tenths of what the system calls available; infinite where it does not tell.
+    """
+    available = _available_bytes()
+    if device.startswith("cuda"):
+        import torch
+
+        available = min(available, torch.cuda.mem_get_info(device)[0])
+    return 0.9 * available / 2**20
+
+
+def _available_bytes() -> float:
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+    except OSError:
+        return math.inf
+    kilobytes = (line.split()[1] for line in lines if line.startswith("MemAvailable:"))
+    return float(next(kilobytes, math.inf)) * 2**10
 
 
 def _processor() -> str:

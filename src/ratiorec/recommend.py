@@ -8,13 +8,18 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError
-from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer
+from ratiorec.scorers import FloatMatrix, Indices, Scorer
+from ratiorec.scorers import by_cosine as by_cosine
+from ratiorec.seen import Pairs as Pairs
+from ratiorec.seen import SeenItems as SeenItems
+from ratiorec.seen import itself as itself
+from ratiorec.seen import pairs_of as pairs_of
 
 Progress = Callable[[int, int], None]
 """Told how many rows are done, and of how many."""
@@ -24,43 +29,6 @@ _CACHED_BYTES = 2**23  # a block of scores about this large is still in the cach
 _BYTES_PER_SCORE = 5  # the float32 score and one byte of a mask over the block
 _BYTES_PER_RANK = 72  # indices, scores and sorting order of what may be among the k best
 _MOST_THREADS = 8
-
-
-class Pairs(Protocol):
-    """Items of each user, as a compressed sparse row matrix."""
-
-    @property
-    def indptr(self) -> NDArray[np.int64]: ...
-
-    @property
-    def indices(self) -> NDArray[np.int32]: ...
-
-
-@dataclass(frozen=True, eq=False)
-class SeenItems:
-    """The items of user u are `indices[indptr[u]:indptr[u + 1]]`."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-
-    @classmethod
-    def of(cls, pairs: Pairs) -> SeenItems:
-        """Only the pairs of an `Interactions`, without ids, weights and times."""
-        return cls(pairs.indptr, pairs.indices)
-
-    @property
-    def n_users(self) -> int:
-        return len(self.indptr) - 1
-
-
-def pairs_of(pairs: Pairs, users: Indices) -> tuple[Indices, NDArray[np.int32]]:
-    """All pairs of the given users: the place in `users`, and the item."""
-    starts = pairs.indptr[users]
-    counts = pairs.indptr[users + 1] - starts
-    rows = np.repeat(np.arange(len(users)), counts)
-    before = np.cumsum(counts) - counts
-    places = np.arange(len(rows)) - np.repeat(before - starts, counts)
-    return rows, pairs.indices[places]
 
 
 class TopK(NamedTuple):
@@ -220,26 +188,10 @@ class Exact:
         return n_rows - n_rows % 8 or n_rows, n_threads  # scorers work on eight users at a time
 
 
-def by_cosine(factors: FloatMatrix) -> InnerProduct:
-    """Scores rows of `factors` against one another by the cosine of their angle; 0 for a zero row.
-
-    >>> by_cosine(np.array([[3, 4], [6, 8]], np.float32)).scores(np.array([0]))
-    array([[1., 1.]], dtype=float32)
-    """
-    lengths = np.linalg.norm(factors.astype(np.float64), axis=1, keepdims=True)
-    directions = (factors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
-    return InnerProduct(directions, directions)
-
-
 def similar_items(item_factors: FloatMatrix, items: Indices, k: int) -> Ranking:
     """The k items nearest to each given one by cosine; an item is not similar to itself."""
     scorer = by_cosine(item_factors)
     return Exact(k)(scorer, items, seen=itself(scorer.n_items))
-
-
-def itself(n: int) -> SeenItems:
-    """Pairs that join everything with itself, so that excluding them leaves only the others."""
-    return SeenItems(np.arange(n + 1), np.arange(n, dtype=np.int32))
 
 
 def _blocked(n_items: int, allow: Indices | None, deny: Indices | None) -> NDArray[np.bool_] | None:

@@ -3,6 +3,8 @@
 users       rows of a user table, or the users of a batch
 items       rows of an item table, or the candidates of a batch
 positives   the labelled pairs of a batch, listed one after another
+pairs       labelled pairs that were drawn one by one, not user by user
+drawn       the unlabelled items drawn for each of them
 nodes       users and items of the graph in one table, users first
 dim         the dimension of an embedding
 """
@@ -21,4 +23,6 @@ PerPositive = Float[Tensor, " positives"]
 UserIndex = Int[Tensor, " users"]
 ItemIndex = Int[Tensor, " items"]
 PositiveIndex = Int[Tensor, " positives"]
+PairIndex = Int[Tensor, " pairs"]
+DrawnIndex = Int[Tensor, "pairs drawn"]
 Scalar = Float[Tensor, ""]

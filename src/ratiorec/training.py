@@ -1,13 +1,12 @@
-"""The only training loop.
+"""Descent by gradients: everything that changes while a model is trained, step by step.
 
-A `Run` owns everything that changes while a model is trained; iterating over its steps
-advances it. Who watches, validates, saves or stops is the caller's business.
+Who watches, validates, saves or stops is the caller's business.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,14 +14,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ratiorec.data.batches import Batch, Epochs, UserBatches
+from ratiorec.capture import Captured
+from ratiorec.data.batches import AnyBatch, AnyEpochs
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.factorisation import Encoder
-from ratiorec.errors import ConfigError, DivergenceError
-from ratiorec.risk.density_ratio import half_squared_norms
+from ratiorec.encoders.encoder import Encoder
+from ratiorec.errors import ConfigError, DivergenceError, ModelError
+from ratiorec.scorers import StoredScorer
 from ratiorec.scores import Embeddings
+from ratiorec.seen import SeenItems
 
-Risk = Callable[[Embeddings, Batch], Tensor]
+Risk = Callable[[Embeddings, Any], Tensor]
+# a graphics card is asked for its risks now and then only: each question waits for its answer
+STEPS_PER_BURST = 50
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Training:
         return max(self.validate_every, -(-self.steps_between // steps_per_epoch))
 
 
-class Run:
+class Descent:
     """One model in training: parameters, optimiser, random state and position.
 
     `epoch` counts finished epochs and `step_in_epoch` the steps since; the random state is
@@ -81,9 +84,10 @@ class Run:
         self,
         encoder: Encoder,
         risk: Risk,
-        epochs: Epochs,
+        epochs: AnyEpochs,
         settings: Training,
         *,
+        histories: SeenItems,
         rng: np.random.Generator,
         device: torch.device,
     ) -> None:
@@ -94,11 +98,20 @@ class Run:
         self.device = device
         self.epoch = 0
         self.step_in_epoch = 0
+        self._histories = histories
         self._rng = rng
         self._epoch_start = rng.bit_generator.state
+        # a child's draws leave the batches of the parent as they are
+        self._noise_seed = int(rng.spawn(1)[0].integers(2**62))
+        on_card = device.type == "cuda"
+        self.encoder.noise = torch.Generator(device).manual_seed(self._noise_seed)
         self._optimiser = torch.optim.Adam(
-            encoder.parameters(), lr=settings.learning_rate, fused=True
+            encoder.parameters(), lr=settings.learning_rate, fused=True, capturable=on_card
         )
+        self._burst = STEPS_PER_BURST if on_card else 1
+        self._take_step: Callable[[AnyBatch], Tensor] = self._eager_step
+        if on_card and epochs.same_shape:
+            self._take_step = Captured(self._eager_step, noise=self.encoder.noise)
 
     @classmethod
     def start(
@@ -106,69 +119,102 @@ class Run:
         data: Interactions,
         encoder: Callable[..., Encoder],
         risk: Risk,
-        batches: UserBatches,
+        batches: Callable[..., AnyEpochs],
         settings: Training,
         *,
         rng: np.random.Generator,
         device: torch.device,
-    ) -> Run:
+    ) -> Descent:
         """A run at its beginning; everything random in it comes from `rng`."""
-        built = encoder(data, rng=rng, device=device)
-        return cls(built, risk, batches(data), settings, rng=rng, device=device)
+        return cls(
+            encoder(data, rng=rng, device=device),
+            risk,
+            batches(data, device=device),
+            settings,
+            histories=SeenItems.of(data),
+            rng=rng,
+            device=device,
+        )
+
+    ready = True
+    """A descent may be judged at any time."""
+
+    @property
+    def n_steps(self) -> int:
+        """Steps in an epoch."""
+        return self.epochs.n_steps
+
+    @property
+    def last_step(self) -> int:
+        """Where it ends if nothing stops it earlier."""
+        return self.settings.epochs * self.n_steps
 
     @property
     def step(self) -> int:
         """Steps taken since the beginning."""
-        return self.epoch * self.epochs.n_steps + self.step_in_epoch
+        return self.epoch * self.n_steps + self.step_in_epoch
 
-    def one_epoch(self) -> Iterator[float]:
-        """Take the rest of the current epoch's steps, giving the risk of each."""
+    def one_epoch(self, until: int) -> Iterator[list[float]]:
+        """Take the rest of the current epoch's steps, but none after step `until`.
+
+        Gives the risks of one step or, on a graphics card, of a burst of them.
+        """
         self._rng.bit_generator.state = self._epoch_start
         taken_before = self.step_in_epoch
+        risks: list[Tensor] = []
         for position, batch in enumerate(self.epochs(self._rng)):
             if position < taken_before:
                 continue
-            value = self._take_step(batch.to(self.device))
+            if self.device.type == "cpu":  # a card's noise goes on from step to step by itself
+                assert self.encoder.noise is not None
+                self.encoder.noise.manual_seed(self._noise_seed + self.step)
+            risks.append(self._take_step(batch.to(self.device)))
             self._move_on()
-            yield value
+            if len(risks) == self._burst or self.step_in_epoch == 0 or self.step >= until:
+                yield self._finite(risks)
+                risks = []
+            if self.step >= until:
+                return
 
     def _move_on(self) -> None:
         """Count a step; after an epoch's last one the run stands at the start of the next."""
         self.step_in_epoch += 1
-        if self.step_in_epoch == self.epochs.n_steps:
+        if self.step_in_epoch == self.n_steps:
             self.epoch += 1
             self.step_in_epoch = 0
             self._epoch_start = self._rng.bit_generator.state
 
-    def _take_step(self, batch: Batch) -> float:
+    def _eager_step(self, batch: AnyBatch) -> Tensor:
         self._optimiser.zero_grad()
-        risk = self.risk(self.encoder(), batch)
-        penalty = self.settings.penalty * half_squared_norms(self.encoder.base, batch)
-        (risk + penalty).backward()  # type: ignore[no-untyped-call]
-        value = float(risk.detach())
-        if not math.isfinite(value):
-            raise DivergenceError(
-                "training diverged",
-                where=f"step {self.step + 1} (epoch {self.epoch + 1})",
-                found=f"a risk of {value}",
-                wanted="a finite risk; a lower training.learning_rate usually helps",
-            )
+        risk = self.risk(self.encoder(batch), batch)
+        (risk + self.settings.penalty * self.encoder.penalty(batch)).backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
-        return value
+        return risk.detach()
 
-    @torch.no_grad()
-    def embeddings(self) -> Embeddings:
-        """The model as it stands, checked to be finite."""
-        # copies: the vectors of a factorisation are views of what training goes on to change
-        users, items = (table.cpu().clone() for table in self.encoder())
-        if not (users.isfinite().all() and items.isfinite().all()):
+    def _finite(self, risks: Sequence[Tensor]) -> list[float]:
+        values: list[float] = torch.stack(list(risks)).tolist()
+        for place, value in enumerate(values):
+            if not math.isfinite(value):
+                step = self.step - len(values) + 1 + place
+                raise DivergenceError(
+                    "training diverged",
+                    where=f"step {step} (epoch {(step - 1) // self.n_steps + 1})",
+                    found=f"a risk of {value}",
+                    wanted="a finite risk; a lower training.learning_rate usually helps",
+                )
+        return values
+
+    def scorer(self) -> StoredScorer:
+        """The model as it stands, refused where it is not finite."""
+        try:
+            return self.encoder.scorer(self._histories)
+        except ModelError as error:
             raise DivergenceError(
                 "training diverged",
-                where=f"the embeddings after step {self.step}",
-                found="numbers that are not finite",
-                wanted="finite embeddings; a lower training.learning_rate usually helps",
-            )
-        return Embeddings(users, items)
+                where=f"the model after step {self.step}",
+                found=f"numbers that are not finite ({error.found})",
+                wanted="a finite model; a lower training.learning_rate usually helps",
+            ) from error
 
     def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
         """A copy of all that is needed to go on: tensors, and what fits into JSON."""

@@ -10,13 +10,13 @@ import pytest
 
 from command_line import CommandLine
 from ratiorec.artifact import Artifact
-from ratiorec.config import Settings
 from ratiorec.data.batches import UserBatches
 from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.experiment import fit
+from ratiorec.settings import Settings
 from ratiorec.training import Training
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from command_line import CommandLine
 from ratiorec import demo
-from ratiorec.config import Settings
 from ratiorec.data.synthetic import Synthetic
+from ratiorec.settings import Settings
 
 
 @pytest.fixture

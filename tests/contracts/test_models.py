@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from ratiorec.artifact import Artifact
-from ratiorec.config import Settings, from_table, resolve
+from ratiorec.config import resolve, settings_in
 from ratiorec.data.interactions import Interactions
-from ratiorec.errors import UnknownIdError
+from ratiorec.errors import ConfigError, UnknownIdError
 from ratiorec.experiment import fit
 from ratiorec.fit_options import FitOptions
 from ratiorec.presets import PRESETS
+from ratiorec.settings import AnySettings
 from small_data import checkerboard, interactions
 
 N_USERS, N_ITEMS = 24, 16
@@ -34,14 +35,47 @@ def training_pairs() -> Interactions:
 
 
 PAIRS = training_pairs()
-QUICKLY = ["training.epochs=60", "training.learning_rate=0.05", "training.penalty=0.002"]
+EVERYONE = list(range(N_USERS))
+
+# what makes each preset quick on a board of 24 by 16; the parts stay as they are
+BY_USERS = [
+    "training.epochs=60",
+    "training.learning_rate=0.05",
+    "training.penalty=0.002",
+    "batches.n_users=12",
+]
+BY_PAIRS = ["training.epochs=60", "training.learning_rate=0.02", "batches.n_pairs=64"]
+QUICKLY = {
+    "lightgcn": BY_PAIRS,
+    "lightgcn-dns": BY_PAIRS,
+    "ngcf": BY_PAIRS,
+    "bpr-mf": [*BY_PAIRS, "training.penalty=0.01"],
+    "mult-vae": [*BY_USERS, "encoder.hidden=16", "encoder.latent=8"],
+    "dregn-cf-static": [
+        *(f"{stage}.{change}" for stage in ("first", "second") for change in BY_USERS),
+        # such weights push down whatever the first model ranks high, held-out items first: the
+        # collapse that the paper reports; here the first model has hardly begun
+        "first.training.epochs=1",
+    ],
+    "popularity": [],
+    "item-knn": [],
+    "ease": [],
+    "wmf": [],
+    "implicit-als": [],
+}
+# what is the same for everybody cannot know one half of the board from the other
+UNPERSONALISED = {"popularity"}
+# nothing in these is random
+WITHOUT_CHANCE = {"popularity", "item-knn", "ease"}
 
 
-def settings_of(preset: str) -> Settings:
-    return resolve(PRESETS[preset], assignments=[*QUICKLY, "batches.n_users=12"])
+def settings_of(preset: str) -> AnySettings:
+    return resolve(PRESETS[preset], assignments=QUICKLY.get(preset, BY_USERS))
 
 
 def trained(preset: str, *, seed: int = 0) -> Artifact:
+    if preset == "implicit-als":
+        pytest.importorskip("implicit", reason="needs the extra `rivals`")
     return fit(
         PAIRS,
         preset=preset,
@@ -69,14 +103,18 @@ def lists(
     return [[row["item_id"] for row in table if row["user_id"] == user] for user in users]
 
 
-def test_the_held_out_item_ranks_above_the_whole_other_block(model: Artifact) -> None:
-    for user, ranked in enumerate(lists(model, list(range(N_USERS)))):
+def test_the_held_out_item_ranks_above_the_whole_other_block(preset: str, model: Artifact) -> None:
+    if preset in UNPERSONALISED:
+        by_popularity = np.argsort(-PAIRS.item_degrees, kind="stable").tolist()
+        assert lists(model, [0], exclude_seen=False) == [by_popularity]
+        return
+    for user, ranked in enumerate(lists(model, EVERYONE)):
         place = ranked.index(HELD_OUT[user])
         assert all(place < ranked.index(item) for item in OTHER_BLOCK[user]), user
 
 
 def test_seen_items_are_left_out_unless_asked_for(model: Artifact) -> None:
-    users = list(range(N_USERS))
+    users = EVERYONE
     for user, ranked in enumerate(lists(model, users)):
         assert sorted(ranked) == sorted([HELD_OUT[user], *OTHER_BLOCK[user]])
     for ranked in lists(model, users, exclude_seen=False):
@@ -84,13 +122,13 @@ def test_seen_items_are_left_out_unless_asked_for(model: Artifact) -> None:
 
 
 def test_a_user_alone_gets_the_same_list_as_among_others(model: Artifact) -> None:
-    together = model.recommend(list(range(N_USERS)), k=5).to_dicts()
+    together = model.recommend(EVERYONE, k=5).to_dicts()
     alone = [row for user in range(N_USERS) for row in model.recommend([user], k=5).to_dicts()]
     assert alone == together
 
 
 def test_a_shorter_list_is_the_beginning_of_a_longer_one(model: Artifact) -> None:
-    users = list(range(N_USERS))
+    users = EVERYONE
     short, long = lists(model, users, k=3), lists(model, users, k=7)
     assert [ranked[:3] for ranked in long] == short
 
@@ -105,9 +143,8 @@ def test_scores_fall_from_rank_to_rank(model: Artifact) -> None:
 def test_a_saved_model_gives_the_same_lists(model: Artifact, tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     again = Artifact.load(tmp_path / "model")
-    users = list(range(N_USERS))
+    users = EVERYONE
     assert again.recommend(users).to_dicts() == model.recommend(users).to_dicts()
-    assert again.similar([0, 1]).to_dicts() == model.similar([0, 1]).to_dicts()
     assert (again.card, again.settings) == (model.card, model.settings)
 
 
@@ -122,7 +159,16 @@ def test_an_unknown_user_is_refused_skipped_or_given_what_is_popular(model: Arti
     assert stranger == by_popularity.tolist()
 
 
-def test_similar_items_are_those_of_the_same_block(model: Artifact) -> None:
+def test_similar_items_are_those_of_the_same_block(
+    preset: str, model: Artifact, tmp_path: Path
+) -> None:
+    if preset in UNPERSONALISED:
+        with pytest.raises(ConfigError, match="popularity"):
+            model.similar([0])
+        return
+    model.save(tmp_path / "model")
+    again = Artifact.load(tmp_path / "model")
+    assert again.similar([0, 1]).to_dicts() == model.similar([0, 1]).to_dicts()
     for row in model.similar(list(range(N_ITEMS)), k=N_ITEMS // 2 - 1).to_dicts():
         assert (row["item_id"] + row["similar_id"]) % 2 == 0
         assert row["item_id"] != row["similar_id"]
@@ -131,14 +177,15 @@ def test_similar_items_are_those_of_the_same_block(model: Artifact) -> None:
 def test_the_same_seed_gives_the_same_scores_and_another_does_not(
     preset: str, model: Artifact
 ) -> None:
-    everyone = np.arange(N_USERS)
+    everyone = np.array(EVERYONE)
     scores = model.scorer.scores(everyone).tobytes()
     assert trained(preset).scorer.scores(everyone).tobytes() == scores
-    assert trained(preset, seed=1).scorer.scores(everyone).tobytes() != scores
+    another = trained(preset, seed=1).scorer.scores(everyone).tobytes()
+    assert (another == scores) == (preset in WITHOUT_CHANCE)
 
 
 def test_the_settings_in_the_model_are_those_it_was_trained_with(
     preset: str, model: Artifact
 ) -> None:
-    assert from_table(Settings, model.settings, where="") == settings_of(preset)
+    assert settings_in(model.settings) == settings_of(preset)
     assert model.card["preset"] == preset

@@ -14,6 +14,8 @@ from ratiorec.data.sampling import inclusion_probability
 from ratiorec.errors import ConfigError
 from small_data import interactions, random_interactions
 
+CPU = torch.device("cpu")
+
 
 def pairs_of(batch: Batch) -> list[tuple[int, int]]:
     users, items = batch.users[batch.rows], batch.candidates[batch.columns]
@@ -31,7 +33,7 @@ def draw(seed: int) -> tuple[Interactions, Epochs, np.random.Generator]:
         n_users=n_users,
         n_items=n_items,
     )
-    return data, UserBatches(int(rng.integers(1, 45)))(data), rng
+    return data, UserBatches(int(rng.integers(1, 45)))(data, device=CPU), rng
 
 
 seeds = st.integers(0, 2**32)
@@ -88,7 +90,7 @@ def test_prior_popularity_and_inclusion_belong_to_their_users_and_items(seed: in
 
 def test_the_prior_is_the_share_of_all_items_that_a_user_has() -> None:
     data = interactions([0, 0, 1], [0, 1, 0], n_users=2, n_items=8)
-    (batch,) = UserBatches(2)(data)(np.random.default_rng(0))
+    (batch,) = UserBatches(2)(data, device=CPU)(np.random.default_rng(0))
     by_user = dict(zip(batch.users.tolist(), batch.prior.tolist(), strict=True))
     assert by_user == {0: 2 / 8, 1: 1 / 8}
 
@@ -96,7 +98,7 @@ def test_the_prior_is_the_share_of_all_items_that_a_user_has() -> None:
 def test_users_without_pairs_do_not_count_when_the_chance_of_an_item_is_computed() -> None:
     # users 2 … 9 have nothing, so both others are always drawn
     data = interactions([0, 1], [0, 1], n_users=10, n_items=2)
-    (batch,) = UserBatches(2)(data)(np.random.default_rng(0))
+    (batch,) = UserBatches(2)(data, device=CPU)(np.random.default_rng(0))
     assert batch.inclusion.tolist() == [1, 1]
 
 
@@ -105,7 +107,7 @@ def test_items_come_up_as_often_as_their_probability_says(batch_size: int) -> No
     n_draws = 3000
     rng = np.random.default_rng(batch_size)
     data = random_interactions(rng, n_users=20, n_items=15, n_pairs=60)
-    epochs = UserBatches(batch_size)(data)
+    epochs = UserBatches(batch_size)(data, device=CPU)
     counts = np.zeros(data.n_items)
     for _ in range(n_draws):
         batch = next(epochs(rng))  # batches of one epoch depend on each other; first ones do not
@@ -121,7 +123,7 @@ def test_items_come_up_as_often_as_their_probability_says(batch_size: int) -> No
 def test_the_same_seed_deals_the_same_batches() -> None:
     data = random_interactions(np.random.default_rng(0), n_users=30, n_items=20, n_pairs=90)
     first, second, third = (
-        list(UserBatches(7)(data)(np.random.default_rng(seed))) for seed in (1, 1, 2)
+        list(UserBatches(7)(data, device=CPU)(np.random.default_rng(seed))) for seed in (1, 1, 2)
     )
     for a, b in zip(first, second, strict=True):
         for field in dataclasses.fields(Batch):
@@ -132,13 +134,13 @@ def test_the_same_seed_deals_the_same_batches() -> None:
 def test_epochs_differ_from_one_another() -> None:
     data = random_interactions(np.random.default_rng(0), n_users=30, n_items=20, n_pairs=90)
     rng = np.random.default_rng(1)
-    epochs = UserBatches(7)(data)
+    epochs = UserBatches(7)(data, device=CPU)
     assert next(epochs(rng)).users.tolist() != next(epochs(rng)).users.tolist()
 
 
 def test_a_batch_moves_to_a_device_whole() -> None:
     data = random_interactions(np.random.default_rng(0), n_users=5, n_items=5, n_pairs=9)
-    batch = next(UserBatches(5)(data)(np.random.default_rng(1)))
+    batch = next(UserBatches(5)(data, device=CPU)(np.random.default_rng(1)))
     moved = batch.to(torch.device("meta"))
     for field in dataclasses.fields(Batch):
         assert getattr(moved, field.name).device.type == "meta"

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.encoders.factorisation import Factorisation, initial_table
+from ratiorec.encoders.encoder import first_vectors
+from ratiorec.encoders.factorisation import Factorisation
+from ratiorec.encoders.initial import Xavier
 from ratiorec.encoders.lightgcn import LightGCN
 from small_data import random_interactions
 
@@ -14,23 +16,23 @@ DATA = random_interactions(np.random.default_rng(2), n_users=300, n_items=100, n
 
 def test_the_embeddings_are_the_parameters_themselves() -> None:
     encoder = Factorisation(5)(DATA, rng=np.random.default_rng(0), device=CPU)
-    users, items = encoder()
+    users, items = encoder.embeddings()
     assert torch.equal(torch.cat([users, items]), encoder.table)
     assert users.shape == (300, 5)
     assert items.shape == (100, 5)
-    assert all(torch.equal(a, b) for a, b in zip(encoder(), encoder.base, strict=True))
+    assert all(torch.equal(a, b) for a, b in zip(encoder.embeddings(), encoder.base, strict=True))
 
 
 def test_the_gradient_reaches_users_and_items() -> None:
     encoder = Factorisation(5)(DATA, rng=np.random.default_rng(0), device=CPU)
-    users, items = encoder()
+    users, items = encoder.embeddings()
     (2 * users.sum() + 3 * items.sum()).backward()
     expected = torch.cat([torch.full((300, 5), 2.0), torch.full((100, 5), 3.0)])
     assert torch.equal(encoder.table.grad, expected)  # type: ignore[arg-type]
 
 
 def test_the_first_vectors_are_uniform_within_xaviers_bounds() -> None:
-    table = initial_table(DATA, 50, 0.1, rng=np.random.default_rng(0))
+    table = first_vectors(DATA, 50, Xavier(0.1), rng=np.random.default_rng(0))
     for part, n in ((table[:300], 300), (table[300:], 100)):
         bound = 0.1 * (6 / (n + 50)) ** 0.5
         assert float(part.abs().max()) <= bound

@@ -19,7 +19,7 @@ def influence_on_user_0(n_layers: int, *, self_loops: bool) -> dict[str, float]:
     encoder = LightGCN(4, n_layers, self_loops)(PATH, rng=np.random.default_rng(0), device=CPU)
     encoder.load_state_dict({"table": torch.eye(4)})
     with torch.no_grad():
-        vector = encoder().users[0]
+        vector = encoder.embeddings().users[0]
     return {name: float(vector[node]) for name, node in NODES.items()}
 
 
@@ -59,7 +59,7 @@ def test_the_embeddings_and_their_gradient_are_those_of_matrix_powers(
     free = encoder.table.detach().clone().requires_grad_()
     powers = [torch.linalg.matrix_power(matrix, k) @ free for k in range(n_layers + 1)]
     expected = torch.stack(powers).mean(0)
-    found = encoder()
+    found = encoder.embeddings()
     torch.testing.assert_close(torch.cat(found), expected)
     outer = torch.randn(16, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     (wanted,) = torch.autograd.grad(expected, free, outer)
@@ -70,18 +70,18 @@ def test_the_embeddings_and_their_gradient_are_those_of_matrix_powers(
 def test_the_penalty_sees_the_vectors_before_propagation() -> None:
     encoder = LightGCN(3)(PATH, rng=np.random.default_rng(0), device=CPU)
     assert torch.equal(torch.cat(encoder.base), encoder.table)
-    assert not torch.equal(torch.cat(encoder()), encoder.table)
+    assert not torch.equal(torch.cat(encoder.embeddings()), encoder.table)
 
 
 def test_no_layers_are_matrix_factorisation() -> None:
     encoder = LightGCN(3, n_layers=0)(PATH, rng=np.random.default_rng(0), device=CPU)
-    assert torch.equal(torch.cat(encoder()), encoder.table)
+    assert torch.equal(torch.cat(encoder.embeddings()), encoder.table)
 
 
 def test_users_and_items_without_pairs_keep_a_finite_vector() -> None:
     data = interactions([0, 1], [0, 1], n_users=4, n_items=5)
     for self_loops in (True, False):
         encoder = LightGCN(3, self_loops=self_loops)(data, rng=np.random.default_rng(0), device=CPU)
-        vectors = torch.cat(encoder())
+        vectors = torch.cat(encoder.embeddings())
         assert vectors.isfinite().all()
         assert (vectors.abs().sum(-1) > 0).all()

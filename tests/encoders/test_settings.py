@@ -15,10 +15,6 @@ from ratiorec.errors import ConfigError
     [
         ("dimension", 0),
         ("dimension", -1),
-        ("initial_gain", 0.0),
-        ("initial_gain", -1.0),
-        ("initial_gain", float("nan")),
-        ("initial_gain", float("inf")),
     ],
 )
 def test_a_setting_that_cannot_work_is_refused_by_name(

@@ -17,6 +17,11 @@ from reference.risk import Sample
 TOLERANCE = 1e-10
 
 
+def of_batch(embeddings: Embeddings, batch: Batch) -> Embeddings:
+    """What a risk is given: the vectors of the batch's users, row by row, and of all items."""
+    return Embeddings(embeddings.users[batch.users], embeddings.items)
+
+
 def as_sample(batch: Batch) -> Sample:
     rows, columns = batch.rows.tolist(), batch.columns.tolist()
     n_users = len(batch.users)
@@ -47,8 +52,14 @@ def value_and_gradient(
     risk: Callable[[Embeddings, Batch], Tensor], embeddings: Embeddings, batch: Batch
 ) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     """The risk, and its derivative with respect to every user and every item vector."""
+    return _on_tables(lambda tables, batch: risk(of_batch(tables, batch), batch), embeddings, batch)
+
+
+def _on_tables(
+    function: Callable[[Embeddings, Batch], Tensor], embeddings: Embeddings, batch: Batch
+) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
     users, items = (table.clone().requires_grad_() for table in embeddings)
-    value = risk(Embeddings(users, items), batch)
+    value = function(Embeddings(users, items), batch)
     to_users, to_items = torch.autograd.grad(value, (users, items))
     return value.item(), to_users.numpy(), to_items.numpy()
 
@@ -59,7 +70,22 @@ def assert_equal_to_reference(
     embeddings: Embeddings,
     batch: Batch,
 ) -> None:
-    value, to_users, to_items = value_and_gradient(risk, embeddings, batch)
+    """For a risk, which sees the rows of the batch's users."""
+
+    def on_rows(tables: Embeddings, batch: Batch) -> Tensor:
+        return risk(of_batch(tables, batch), batch)
+
+    assert_tables_equal_to_reference(on_rows, expected, embeddings, batch)
+
+
+def assert_tables_equal_to_reference(
+    function: Callable[[Embeddings, Batch], Tensor],
+    expected: Dual,
+    embeddings: Embeddings,
+    batch: Batch,
+) -> None:
+    """For a function of all vectors."""
+    value, to_users, to_items = _on_tables(function, embeddings, batch)
     assert abs(value - expected.value) <= TOLERANCE * max(1, abs(expected.value))
     for kind, found in (("user", to_users), ("item", to_items)):
         wanted = np.array(

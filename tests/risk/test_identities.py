@@ -20,7 +20,7 @@ from ratiorec.risk.density_ratio import DensityRatio
 from ratiorec.risk.pairs import CrossedPairs, ListedPairs, Pairs
 from ratiorec.risk.weights import HardSample, Popularity, Uniform, Weights
 from ratiorec.scores import EXPONENTIAL, LINKS, Embeddings
-from reference.comparison import random_embeddings, value_and_gradient
+from reference.comparison import of_batch, random_embeddings, value_and_gradient
 from small_data import handmade_batch, random_batch
 
 N_USERS, N_ITEMS = 6, 9
@@ -174,8 +174,12 @@ def test_the_correction_adds_what_the_bracket_lacks_and_nothing_else(
     seed: int, risk: DensityRatio
 ) -> None:
     _, embeddings, batch = draw(seed)
-    corrected = dataclasses.replace(risk, upper_bound=0.7).per_user(embeddings, batch)
-    plain = dataclasses.replace(risk, upper_bound=math.inf).per_user(embeddings, batch)
+    corrected = dataclasses.replace(risk, upper_bound=0.7).per_user(
+        of_batch(embeddings, batch), batch
+    )
+    plain = dataclasses.replace(risk, upper_bound=math.inf).per_user(
+        of_batch(embeddings, batch), batch
+    )
     bracket = unlabelled_bracket(risk, embeddings, batch, upper_bound=0.7)
     scale = plain.abs() + bracket.abs() + 1
     torch.testing.assert_close(
@@ -202,8 +206,12 @@ def unlabelled_bracket(
 @given(seed=seeds, risk=assemblies)
 def test_the_correction_never_lowers_the_risk(seed: int, risk: DensityRatio) -> None:
     _, embeddings, batch = draw(seed)
-    plain = dataclasses.replace(risk, upper_bound=math.inf).per_user(embeddings, batch)
-    corrected = dataclasses.replace(risk, upper_bound=0.5).per_user(embeddings, batch)
+    plain = dataclasses.replace(risk, upper_bound=math.inf).per_user(
+        of_batch(embeddings, batch), batch
+    )
+    corrected = dataclasses.replace(risk, upper_bound=0.5).per_user(
+        of_batch(embeddings, batch), batch
+    )
     assert (corrected >= plain - 1e-12 * (plain.abs() + corrected.abs())).all()
 
 

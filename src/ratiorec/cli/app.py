@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ratiorec.cli import data, demo, doctor, evaluate, fit, recommend
+from ratiorec.cli import compare, data, demo, doctor, evaluate, fit, recommend
 from ratiorec.errors import RatiorecError, StoppedError, StorageError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -57,6 +57,7 @@ app = typer.Typer(
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(data.app, name="data")
 app.command(epilog=fit.EXAMPLES)(fit.fit)
+app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLES)(recommend.recommend)
 app.command(epilog=recommend.SIMILAR_EXAMPLES)(recommend.similar)

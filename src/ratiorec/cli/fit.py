@@ -43,6 +43,9 @@ def fit(
         bool, typer.Option("--no-refit", help="Keep the model that was validated.")
     ] = False,
     max_seconds: Annotated[float, typer.Option(help="Time budget for training.")] = math.inf,
+    memory_mb: Annotated[
+        float | None, typer.Option(help="Refuse a model that would need more; else what is left.")
+    ] = None,
     checkpoint_dir: Annotated[
         Path | None, typer.Option(help="Default: the model folder's name with .checkpoint.")
     ] = None,
@@ -81,6 +84,7 @@ def fit(
         validation=validation,
         refit=not no_refit,
         max_seconds=max_seconds,
+        memory_mb=memory_mb,
         checkpoints=Checkpoints(folder),
         checkpoint_seconds=checkpoint_seconds,
         resume=resume,

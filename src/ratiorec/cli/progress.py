@@ -62,7 +62,7 @@ class FitProgress:
         now = time.monotonic()
         seconds, self._last = max(now - self._last, 1e-9), now
         self._rate = 0.9 * self._rate + 0.1 / seconds if self._rate else 1 / seconds
-        note = f"epoch {event.epoch} · {self._rate:.1f}/s · risk {event.risk:.4f}{self._validation}"
+        note = f"epoch {event.epoch} · {self._rate:.1f}/s · {_risk(event.risk)}{self._validation}"
         task = self._tasks.get(event.phase)
         if task is None:
             task = self._bar.add_task(event.phase, total=event.last_step, note=note)
@@ -77,7 +77,7 @@ class FitProgress:
         if self._plain:
             record = event.record
             o.say(
-                f"{record['phase']} epoch {record['epoch']}: risk {record['risk']:.4f}, "
+                f"{record['phase']} epoch {record['epoch']}: {_risk(record['risk'])}, "
                 f"validation recall@20 {metrics['recall@20']:.4f}, "
                 f"ndcg@20 {metrics['ndcg@20']:.4f}, {record['seconds']:.0f} s"
             )
@@ -110,3 +110,8 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)
+
+
+def _risk(value: float | None) -> str:
+    """Some models are solved and have no risk to tell."""
+    return "solved" if value is None else f"risk {value:.4f}"

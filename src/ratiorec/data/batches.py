@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -14,6 +15,35 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.sampling import inclusion_probability
 from ratiorec.errors import ConfigError
 from ratiorec.shapes import ItemIndex, PerItem, PerUser, PositiveIndex, UserIndex
+
+
+class AnyBatch(Protocol):
+    """What training asks of a batch, whatever else its risk reads in it."""
+
+    @property
+    def users(self) -> UserIndex:
+        """The users, one for each row of user vectors."""
+
+    @property
+    def shown_items(self) -> tuple[ItemIndex, ...]:
+        """The items that take part, in groups that the penalty averages apart."""
+
+    def to(self, device: torch.device) -> AnyBatch:
+        """The same batch on another device."""
+
+
+class AnyEpochs(Protocol):
+    """The batches of one set of pairs; calling it deals one epoch."""
+
+    same_shape: ClassVar[bool]
+    """Whether all batches have tensors of the same sizes."""
+
+    @property
+    def n_steps(self) -> int:
+        """Batches in an epoch."""
+
+    def __call__(self, rng: np.random.Generator) -> Iterator[AnyBatch]:
+        """One epoch; everything random in it comes from `rng`."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +61,11 @@ class Batch:
     prior: PerUser  # π_u = |I_u⁺| / |I|
     popularity: PerItem  # |U_i⁺| of each candidate
     inclusion: PerItem  # s(i) of each candidate
+
+    @property
+    def shown_items(self) -> tuple[ItemIndex, ...]:
+        """The candidates."""
+        return (self.candidates,)
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
@@ -55,7 +90,8 @@ class UserBatches:
                 wanted="1 or more",
             )
 
-    def __call__(self, data: Interactions) -> Epochs:
+    def __call__(self, data: Interactions, *, device: torch.device) -> Epochs:
+        del device  # dealt by numpy, and carried over batch by batch
         return Epochs(data, self.n_users)
 
 
@@ -65,6 +101,8 @@ class Epochs:
 
     data: Interactions
     batch_size: int
+
+    same_shape: ClassVar[bool] = False
 
     @cached_property
     def eligible(self) -> NDArray[np.int64]:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.factorisation import Encoder, initial_table, require_shape
+from ratiorec.encoders.encoder import TableEncoder, first_vectors, require_shape
 from ratiorec.encoders.graph import Graph
+from ratiorec.encoders.initial import Initial, Xavier
 from ratiorec.scores import Embeddings
 
 
-class GraphEncoder(Encoder):
+class GraphEncoder(TableEncoder):
     """The mean of layers 0 … L, E^(k+1) = Â E^(k) (theory: E3)."""
 
     def __init__(self, table: Tensor, graph: Graph, n_users: int, n_layers: int) -> None:
@@ -22,7 +23,7 @@ class GraphEncoder(Encoder):
         self.graph = graph
         self.n_layers = n_layers
 
-    def forward(self) -> Embeddings:
+    def embeddings(self) -> Embeddings:
         layer: Tensor = self.table
         total: Tensor = self.table
         for _ in range(self.n_layers):
@@ -39,14 +40,14 @@ class LightGCN:
     dimension: int = 64
     n_layers: int = 3
     self_loops: bool = True
-    initial_gain: float = 0.1
+    initial: Initial = field(default_factory=Xavier)
 
     def __post_init__(self) -> None:
-        require_shape(self.dimension, self.initial_gain, self.n_layers)
+        require_shape(self.dimension, self.n_layers)
 
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
-    ) -> Encoder:
-        table = initial_table(data, self.dimension, self.initial_gain, rng=rng)
+    ) -> GraphEncoder:
+        table = first_vectors(data, self.dimension, self.initial, rng=rng)
         graph = Graph(data, self_loops=self.self_loops, device=device)
         return GraphEncoder(table.to(device), graph, data.n_users, self.n_layers)

@@ -15,14 +15,15 @@ from ratiorec.risk.pairs import CrossedPairs, ListedPairs
 from ratiorec.risk.unlabelled import Pointwise, PointwiseFunction, self_normalised_unlabelled
 from ratiorec.risk.weights import HardSample, Weights
 from ratiorec.scores import SOFTPLUS, Embeddings, Link, pair_scores
-from ratiorec.shapes import ItemFactors, PerPositive, PerUser, Scalar, UserFactors
+from ratiorec.shapes import PerPositive, PerUser, Scalar
 
 
 @dataclass(frozen=True)
 class DensityRatio:
     """R_u = Ê₊[π_u(w⁺ − w⁻)ℓ±(r̂) + w⁺ℓ₊(r̂)] + Ê[w⁻ℓ±(r̂)], averaged over users (theory: R5).
 
-    Every mean is self-normalised. The defaults are the paper's ranking uLSIF with both
+    `embeddings` are those of the batch's users, row by row, and of all items. Every mean is
+    self-normalised. The defaults are the paper's ranking uLSIF with both
     corrections; `upper_bound` is D̄, and infinity turns the non-negative correction off.
     """
 
@@ -46,7 +47,7 @@ class DensityRatio:
 
     def per_user(self, embeddings: Embeddings, batch: Batch) -> PerUser:
         """R_u of every user of the batch, corrected."""
-        users, items = embeddings.users[batch.users], embeddings.items[batch.candidates]
+        users, items = embeddings.users, embeddings.items[batch.candidates]
         ratio = self.link.ratio(pair_scores(users, items, batch.rows, batch.columns))
         labelled, bounded = self._labelled(ratio, batch)
         pointwise = pointwise_terms(
@@ -83,10 +84,3 @@ def pointwise_terms(
         )
 
     return at
-
-
-def half_squared_norms(base: Embeddings, batch: Batch) -> Scalar:
-    """½ mean over batch users of ‖e_u⁰‖² + ½ mean over candidates of ‖e_i⁰‖² (theory: R6)."""
-    users: UserFactors = base.users[batch.users]
-    items: ItemFactors = base.items[batch.candidates]
-    return users.square().sum(-1).mean() / 2 + items.square().sum(-1).mean() / 2

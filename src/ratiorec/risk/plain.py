@@ -48,7 +48,7 @@ def _plain_means(
     link: Link, weights: Weights, embeddings: Embeddings, batch: Batch
 ) -> tuple[PerUser, PerUser, PerUser]:
     """Ê₊[(w⁺ − w⁻)r̂²], Ê₊[w⁺r̂] and Ê[w⁻r̂²] for each user."""
-    users, items = embeddings.users[batch.users], embeddings.items[batch.candidates]
+    users, items = embeddings.users, embeddings.items[batch.candidates]
     ratio = link.ratio(pair_scores(users, items, batch.rows, batch.columns))
     pairs = ListedPairs(batch, ratio.detach())
     positive = weights.positive(pairs)

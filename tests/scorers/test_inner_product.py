@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers import InnerProduct, WithStranger
+from ratiorec.scorers import InnerProduct, by_cosine
 
 
 def random_factors(n_users: int, n_items: int, dimension: int) -> InnerProduct:
@@ -130,10 +130,18 @@ def test_factors_of_the_wrong_shape_or_type_are_refused(
         InnerProduct(users, items)
 
 
-def test_a_stranger_is_the_user_after_the_last() -> None:
-    known = random_factors(5, 3, 2)
-    scorer = WithStranger(known, np.array([4, 5, 6], np.float32))
-    assert scorer.n_users == known.n_users + 1
-    scores = scorer.scores(np.array([5, 2, 5]))
-    assert scores[[0, 2]].tolist() == [[4, 5, 6], [4, 5, 6]]
-    assert scores[1].tobytes() == known.scores(np.array([2])).tobytes()
+def test_items_are_similar_by_the_cosine_of_their_factors() -> None:
+    scorer = random_factors(3, 40, 5)
+    items = np.arange(40)
+    assert (
+        scorer.similarity().scores(items).tobytes()
+        == by_cosine(scorer.items).scores(items).tobytes()
+    )
+
+
+def test_the_cosine_is_that_of_the_angle_and_0_without_direction() -> None:
+    factors = np.array([[1, 0], [5, 5], [0, 0], [-2, 0]], np.float32)
+    cosines = by_cosine(factors).scores(np.arange(4))
+    half = 1 / np.sqrt(2)
+    expected = [[1, half, 0, -1], [half, 1, 0, -half], [0, 0, 0, 0], [-1, -half, 0, 1]]
+    np.testing.assert_allclose(cosines, expected, atol=1e-6)

@@ -1,0 +1,238 @@
+"""ratiorec compare."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ratiorec.cli import options as o
+from ratiorec.errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    from ratiorec.artifact import Artifact
+    from ratiorec.cli.progress import FitProgress
+    from ratiorec.comparison import PresetResult
+
+EXAMPLES = """Examples:
+
+  ratiorec compare clicks.csv --presets dregn-cf,lightgcn,ease
+
+  ratiorec compare gowalla --presets all --max-seconds 600 --report report.html --json
+"""
+
+
+def compare(
+    data: o.Data,
+    presets: Annotated[str, typer.Option(help="Names with commas between them, or all.")],
+    seed: Annotated[int, typer.Option(min=0, help="The same for every preset.")] = 0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    validation: Annotated[
+        float, typer.Option(help="Share of each user's pairs that chooses when to stop.")
+    ] = 0.1,
+    no_refit: Annotated[
+        bool, typer.Option("--no-refit", help="Keep the models that were validated.")
+    ] = False,
+    max_seconds: Annotated[
+        float, typer.Option(help="Time budget for training each preset.")
+    ] = math.inf,
+    memory_mb: Annotated[
+        float | None, typer.Option(help="Refuse a model that would need more; else what is left.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a page (.html).")] = None,
+    models: Annotated[
+        Path | None, typer.Option(help="Save each model in this folder, under its preset's name.")
+    ] = None,
+    data_dir: o.DataDir = None,
+    user: o.User = None,
+    item: o.Item = None,
+    weight: o.Weight = None,
+    timestamp: o.Timestamp = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    json: o.Json = False,
+) -> None:
+    """Train several presets on the same data and rank them by nDCG@20.
+
+    They are judged on the test part, or on the validation pairs where there is none. A preset
+    that cannot run here is listed with the reason, and the others go on.
+    """
+    from ratiorec.comparison import ranked
+    from ratiorec.experiment import find_device
+    from ratiorec.fit_options import FitOptions
+
+    names = _names(presets)
+    place = str(find_device(device))
+    options = FitOptions(
+        validation=validation,
+        refit=not no_refit,
+        max_seconds=max_seconds,
+        memory_mb=memory_mb,
+    )
+    _require_room(report, models, names)
+    dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    desk = _Desk(names, models)
+    results = desk.run(dataset, seed, device, options)
+    if report is not None:
+        desk.write_report(results, dataset, report, seed, place)
+    result = _result(results, dataset.name, seed, place) | {
+        "models": None if models is None else str(models),
+        "report": None if report is None else str(report),
+    }
+    if json:
+        o.print_json(result)
+    else:
+        _print(result)
+    if desk.unwritten:
+        raise desk.unwritten[0]
+    if not ranked(results):
+        raise ConfigError(
+            "no preset could run",
+            where="--presets",
+            found=f"{len(results)} failures, the first: {results[0].error}",
+            wanted="a preset that these data and this machine allow",
+        )
+
+
+def _names(presets: str) -> list[str]:
+    from ratiorec.comparison import require_presets
+    from ratiorec.presets import PRESETS
+
+    if presets.strip() == "all":
+        return list(PRESETS)
+    names = [name.strip() for name in presets.split(",")]
+    require_presets(names)
+    return names
+
+
+def _require_room(report: Path | None, models: Path | None, names: Sequence[str]) -> None:
+    """Refuse, before anything is trained, places that cannot be written to."""
+    from ratiorec.files import make_folder
+    from ratiorec.folder import require_replaceable
+
+    if report is not None and report.is_dir():
+        raise StorageError(
+            "the report would replace a folder",
+            where="--report",
+            found=str(report),
+            wanted="the path of a file",
+        )
+    if models is not None:
+        for name in names:
+            require_replaceable(models / name)
+        make_folder(models)
+    if report is not None:
+        make_folder(report.parent)
+
+
+class _Desk:
+    """Shows what goes on, and keeps for the end what could not be written.
+
+    A full disk must not cost the figures of hours of training.
+    """
+
+    def __init__(self, names: Sequence[str], models: Path | None) -> None:
+        self.names = names
+        self.models = models
+        self.unwritten: list[StorageError] = []
+
+    def run(self, dataset: Any, seed: int, device: str, options: Any) -> list[PresetResult]:
+        from ratiorec.cli.progress import stop_on_interrupt
+        from ratiorec.comparison import compare_presets
+
+        with stop_on_interrupt() as stop_requested:
+            return compare_presets(
+                dataset,
+                self.names,
+                seed=seed,
+                device=device,
+                options=options,
+                watch=self.watch,
+                finish=self.finish,
+                stop_requested=stop_requested,
+            )
+
+    def watch(self, name: str) -> FitProgress:
+        from ratiorec.cli.progress import FitProgress
+
+        o.say(f"{self.names.index(name) + 1}/{len(self.names)} {name}")
+        return FitProgress()
+
+    def finish(self, result: PresetResult, model: Artifact | None) -> None:
+        """Tell the figures at once: they are all that is left when the rest is stopped."""
+        if result.figures is None or model is None:
+            o.say(f"{result.preset} could not run: {result.error}")
+            return
+        figures = result.figures
+        part = "validation" if figures.test is None else "test"
+        metrics = o.format_metrics(dict(figures.metrics))
+        o.say(f"{result.preset}: {part} {metrics}, {figures.seconds['train']:.1f} s")
+        if self.models is not None:
+            try:
+                model.save(self.models / result.preset)
+            except StorageError as error:
+                self.unwritten.append(error)
+
+    def write_report(
+        self, results: list[PresetResult], dataset: Any, path: Path, seed: int, device: str
+    ) -> None:
+        from ratiorec import comparison_report
+
+        try:
+            comparison_report.write_report(results, dataset, path, seed=seed, device=device)
+        except StorageError as error:
+            self.unwritten.append(error)
+
+
+def _result(
+    results: Sequence[PresetResult], dataset: str, seed: int, device: str
+) -> dict[str, Any]:
+    from ratiorec.comparison import ranked
+
+    order = ranked(results)
+    return {
+        "dataset": dataset,
+        "seed": seed,
+        "device": device,
+        "best": order[0].preset if order else None,
+        "results": [result.to_json() for result in results],
+    }
+
+
+def _print(result: dict[str, Any]) -> None:
+    ran = [line for line in result["results"] if line["error"] is None]
+    if ran:
+        part = "validation" if ran[0]["test"] is None else "test"
+        _print_table(sorted(ran, key=lambda line: -line[part]["ndcg@20"]), part)
+    for line in result["results"]:
+        if line["error"] is not None:
+            typer.echo(f"could not run: {line['preset']}: {line['error']}")
+    for name in ("models", "report"):
+        if result[name] is not None:
+            typer.echo(f"{name}: {result[name]}")
+
+
+def _print_table(lines: Sequence[dict[str, Any]], part: str) -> None:
+    """The best first, and marked."""
+    width = max(len(line["preset"]) for line in lines)
+    head = f"{'ndcg@20':>9}{'recall@20':>11}{'seconds':>10}{'epochs':>8}"
+    against = "   ndcg@20 against the best" if part == "test" and len(lines) > 1 else ""
+    typer.echo(f"  {part:<{width}}{head}{against}")
+    for place, line in enumerate(lines):
+        figures = line[part]
+        typer.echo(
+            f"{' ' if place else '*'} {line['preset']:<{width}}"
+            f"{figures['ndcg@20']:>9.4f}{figures['recall@20']:>11.4f}"
+            f"{line['seconds']['train']:>10.1f}{line['epochs']:>8g}{_against(line)}"
+        )
+
+
+def _against(line: dict[str, Any]) -> str:
+    against = line["against_best"]
+    if against is None:
+        return ""
+    interval = f"[{against['low']:+.4f}, {against['high']:+.4f}]"
+    return f"   {against['difference']:+.4f} {interval}  p = {against['p_value']:.2g}"

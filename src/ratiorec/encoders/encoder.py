@@ -1,0 +1,107 @@
+"""What training sees of a model: vectors, a penalty, and in the end a scorer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ratiorec.data.batches import AnyBatch
+from ratiorec.data.interactions import Interactions
+from ratiorec.encoders.initial import Initial
+from ratiorec.errors import ConfigError
+from ratiorec.scorers import InnerProduct, StoredScorer
+from ratiorec.scores import Embeddings
+from ratiorec.seen import Pairs
+from ratiorec.shapes import Scalar
+
+
+class Encoder(nn.Module, ABC):
+    """A model in training.
+
+    `noise` is the source of whatever is random in `forward` (dropout, sampled codes); training
+    sets it at every step, so that a resumed run sees the same noise.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.noise: torch.Generator | None = None
+
+    @abstractmethod
+    def forward(self, batch: AnyBatch) -> Embeddings:
+        """The vectors of the batch's users, row by row, and of all items, in training."""
+
+    @abstractmethod
+    def penalty(self, batch: AnyBatch) -> Scalar:
+        """What λ multiplies; called after `forward` of the same batch."""
+
+    @abstractmethod
+    def scorer(self, histories: Pairs) -> StoredScorer:
+        """The model as it stands, for ranking; `histories` are the pairs it was trained on."""
+
+
+class TableEncoder(Encoder):
+    """A free vector for every user and item, users first; subclasses say what becomes of them."""
+
+    def __init__(self, table: Tensor, n_users: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(table)
+        self.n_users = n_users
+
+    @property
+    def base(self) -> Embeddings:
+        """The free vectors before any propagation; the penalty is on these."""
+        return Embeddings(self.table[: self.n_users], self.table[self.n_users :])
+
+    def embeddings(self) -> Embeddings:
+        """The vectors that are scored, of all users and items."""
+        return self.base
+
+    def forward(self, batch: AnyBatch) -> Embeddings:
+        users, items = self.embeddings()
+        return Embeddings(rows_of(users, batch.users), items)
+
+    def penalty(self, batch: AnyBatch) -> Scalar:
+        return half_squared_norms(self.base, batch)
+
+    @torch.no_grad()
+    def scorer(self, histories: Pairs) -> StoredScorer:
+        del histories  # all that is known of a user is in the vector
+        # copies: the vectors of a factorisation are views of what training goes on to change
+        users, items = (table.cpu().clone().numpy() for table in self.embeddings())
+        return InnerProduct(users, items)
+
+
+def half_squared_norms(base: Embeddings, batch: AnyBatch) -> Scalar:
+    """½ mean over batch users of ‖e_u⁰‖² + ½ mean over shown items of ‖e_i⁰‖² (theory: R6)."""
+    total = rows_of(base.users, batch.users).square().sum(-1).mean() / 2
+    for items in batch.shown_items:
+        total = total + rows_of(base.items, items.flatten()).square().sum(-1).mean() / 2
+    return total
+
+
+def rows_of(table: Tensor, places: Tensor) -> Tensor:
+    """`table[places]`, whose derivative on a graphics card is a sum in place and not a sort."""
+    return table.index_select(0, places)
+
+
+def first_vectors(
+    data: Interactions, dimension: int, initial: Initial, *, rng: np.random.Generator
+) -> Tensor:
+    """A table of users and items, each drawn by its own number of rows."""
+    tables = [initial(n, dimension, rng=rng) for n in (data.n_users, data.n_items)]
+    return torch.from_numpy(np.concatenate(tables))
+
+
+def require_shape(dimension: int, n_layers: int = 0) -> None:
+    """Refuse an encoder that cannot be built."""
+    for name, value, least in (("dimension", dimension, 1), ("n_layers", n_layers, 0)):
+        if value < least:
+            raise ConfigError(
+                "an encoder setting is out of range",
+                where=f"encoder.{name}",
+                found=str(value),
+                wanted=f"{least} or more",
+            )

@@ -1,0 +1,94 @@
+"""Scores that are inner products of a user's and an item's factors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratiorec.errors import ModelError
+from ratiorec.scorers.protocol import FloatMatrix, Indices
+from ratiorec.scorers.tiles import Tiled
+from ratiorec.seen import Pairs
+
+
+@dataclass(frozen=True, eq=False)
+class InnerProduct:
+    """The score is the inner product of a user's and an item's factors (theory: S1)."""
+
+    users: FloatMatrix
+    items: FloatMatrix
+
+    kind: ClassVar[str] = "inner_product"
+
+    def __post_init__(self) -> None:
+        for name, factors in self.arrays().items():
+            if factors.ndim != 2 or factors.dtype != np.float32 or factors.shape[1] == 0:
+                raise ModelError(
+                    "factors must be a matrix of float32",
+                    where=f"{name} factors",
+                    found=f"{factors.dtype} {list(factors.shape)}",
+                    wanted="float32 [n, dimension] with a dimension of 1 or more",
+                )
+        if self.users.shape[1] != self.items.shape[1]:
+            raise ModelError(
+                "user and item factors do not fit each other",
+                where="factors",
+                found=f"{self.users.shape[1]} and {self.items.shape[1]} dimensions",
+                wanted="the same dimension",
+            )
+        _refuse_overflow(self.users, self.items)
+
+    @property
+    def n_users(self) -> int:
+        return len(self.users)
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"users": self.users, "items": self.items}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], histories: Pairs) -> Self:
+        return cls(arrays["users"], arrays["items"])
+
+    def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
+        """The inner products of each user's factors with every item's."""
+        return self._tiled.products(self.users[users], out=out)
+
+    def similarity(self) -> InnerProduct:
+        """The cosine of the factors of two items."""
+        return by_cosine(self.items)
+
+    @cached_property
+    def _tiled(self) -> Tiled:
+        return Tiled.of(self.items)
+
+
+def by_cosine(factors: FloatMatrix) -> InnerProduct:
+    """Scores rows of `factors` against one another by the cosine of their angle; 0 for a zero row.
+
+    >>> by_cosine(np.array([[3, 4], [6, 8]], np.float32)).scores(np.array([0]))
+    array([[1., 1.]], dtype=float32)
+    """
+    lengths = np.linalg.norm(factors.astype(np.float64), axis=1, keepdims=True)
+    directions = (factors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+    return InnerProduct(directions, directions)
+
+
+def _refuse_overflow(users: FloatMatrix, items: FloatMatrix) -> None:
+    """No score may be NaN or infinite, so ranking need not look."""
+    largest = [float(np.abs(factors).max(initial=0.0)) for factors in (users, items)]
+    if not largest[0] * largest[1] * users.shape[1] < float(np.finfo(np.float32).max):
+        raise ModelError(
+            "factors give scores that are not finite",
+            where="factors",
+            found=f"largest absolute values {largest[0]:g} (users) and {largest[1]:g} (items)",
+            wanted="finite factors whose products stay below 3.4e38",
+        )

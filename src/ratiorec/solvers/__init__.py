@@ -1,0 +1,1 @@
+"""Models that are solved rather than descended: in closed form, or sweep by sweep."""

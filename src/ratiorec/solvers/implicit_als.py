@@ -1,0 +1,129 @@
+"""Alternating least squares as the library implicit does it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ratiorec.data.interactions import Interactions
+from ratiorec.errors import MissingExtraError
+from ratiorec.scorers import InnerProduct
+from ratiorec.solvers.budget import require_memory
+from ratiorec.solvers.ranges import require_above_zero, require_at_least
+
+_TABLES_AT_ONCE = 3  # users and items, and the copies of a scorer
+_BYTES_PER_PAIR = 48  # three matrices of pairs, each with an index and a confidence
+
+
+@dataclass(frozen=True)
+class ImplicitALS:
+    """The objective of `WMF` with c_ui = `alpha` for a pair, by three steps of conjugate gradients.
+
+    It is solved on the processor, whatever the device.
+    """
+
+    factors: int = 64
+    regularisation: float = 10.0
+    alpha: float = 10.0
+    n_sweeps: int = 15
+
+    def __post_init__(self) -> None:
+        require_at_least(1, factors=self.factors, n_sweeps=self.n_sweeps)
+        require_at_least(0, regularisation=self.regularisation)
+        require_above_zero(alpha=self.alpha)
+
+    def start(
+        self,
+        data: Interactions,
+        *,
+        rng: np.random.Generator,
+        device: torch.device,
+        memory_mb: float,
+    ) -> ImplicitFactors:
+        """A model of implicit's before its first iteration.
+
+        Raises:
+            MissingExtraError: implicit is not installed.
+        """
+        del device
+        library = _library()
+        tables = _TABLES_AT_ONCE * 4 * self.factors * (data.n_users + data.n_items)
+        require_memory(
+            tables + _BYTES_PER_PAIR * data.n_pairs,
+            memory_mb=memory_mb,
+            solver="implicit-als",
+            n_items=data.n_items,
+            instead="a smaller solver.factors",
+        )
+        return ImplicitFactors(library, self, data, rng=rng)
+
+
+class ImplicitFactors:
+    """A model of implicit's that is fitted one iteration at a time."""
+
+    def __init__(
+        self, library: Any, settings: ImplicitALS, data: Interactions, *, rng: np.random.Generator
+    ) -> None:
+        import scipy.sparse
+
+        with _one_blas_thread():
+            self._model = library.AlternatingLeastSquares(
+                settings.factors,
+                regularization=settings.regularisation,
+                alpha=settings.alpha,
+                iterations=1,
+            )
+        shape = (data.n_users, data.n_items)
+        ones = np.ones(data.n_pairs, np.float32)
+        self._pairs = scipy.sparse.csr_matrix((ones, data.indices, data.indptr), shape=shape)
+        # what implicit would draw itself, but before there is anything to restore
+        self._model.user_factors, self._model.item_factors = (
+            rng.random((n, settings.factors), dtype=np.float32) * np.float32(0.01) for n in shape
+        )
+
+    def sweep(self) -> None:
+        """One iteration, users and then items."""
+        with _one_blas_thread():
+            self._model.fit(self._pairs, show_progress=False)
+
+    def scorer(self) -> InnerProduct:
+        """The factors as they are."""
+        tables = self.state()
+        return InnerProduct(tables["users"].numpy(), tables["items"].numpy())
+
+    def state(self) -> dict[str, Tensor]:
+        """Copies of both tables, into which the next iteration writes."""
+        return {
+            "users": torch.from_numpy(self._model.user_factors.copy()),
+            "items": torch.from_numpy(self._model.item_factors.copy()),
+        }
+
+    def restore(self, tensors: dict[str, Tensor]) -> None:
+        """Continue from these tables."""
+        self._model.user_factors = tensors["users"].numpy().copy()
+        self._model.item_factors = tensors["items"].numpy().copy()
+
+
+def _library() -> Any:
+    try:
+        from implicit.cpu import als
+    except ImportError as error:
+        raise MissingExtraError(
+            "implicit is not installed",
+            where="solver implicit-als",
+            found=f"no module {error.name}",
+            wanted="pip install 'ratiorec[rivals]', or the solver wmf",
+        ) from error
+    return als
+
+
+def _one_blas_thread() -> Any:
+    """implicit has threads of its own, and warns where those of BLAS would get into their way."""
+    from threadpoolctl import threadpool_limits
+
+    limits: Any = threadpool_limits
+    return limits(1, "blas")

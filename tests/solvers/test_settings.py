@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from ratiorec.errors import ConfigError
+from ratiorec.solvers.ease import EASE
+from ratiorec.solvers.implicit_als import ImplicitALS
+from ratiorec.solvers.item_knn import ItemKNN
+from ratiorec.solvers.wmf import WMF
+
+
+@pytest.mark.parametrize(
+    ("solver", "setting", "value"),
+    [
+        (ItemKNN, "n_neighbours", 0),
+        (ItemKNN, "shrinkage", -1),
+        (ItemKNN, "user_exponent", -0.5),
+        (EASE, "penalty", 0),
+        (EASE, "penalty", math.inf),
+        (WMF, "dimension", 0),
+        (WMF, "confidence", 0),
+        (WMF, "penalty", 0),
+        (WMF, "penalty", math.nan),
+        (WMF, "n_sweeps", 0),
+        (ImplicitALS, "factors", 0),
+        (ImplicitALS, "regularisation", -1),
+        (ImplicitALS, "alpha", 0),
+        (ImplicitALS, "n_sweeps", 0),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_by_name(
+    solver: Callable[..., Any], setting: str, value: float
+) -> None:
+    with pytest.raises(ConfigError) as refused:
+        solver(**{setting: value})
+    assert refused.value.where == f"solver.{setting}"
+    assert refused.value.found == str(value)
+
+
+def test_no_shrinkage_and_no_weighting_are_settings_like_any_other() -> None:
+    assert ItemKNN(shrinkage=0, user_exponent=0).n_sweeps == 1
+    assert ImplicitALS(regularisation=0).n_sweeps == 15
