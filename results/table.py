@@ -6,6 +6,7 @@ by its exit code.
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import sys
@@ -78,7 +79,7 @@ def refit_times(record: Record) -> list[float]:
 def per_epoch(record: Record) -> str:
     """The median time of an epoch of the refit, where nothing is validated."""
     ends = refit_times(record)
-    return seconds(statistics.median(b - a for a, b in zip(ends, ends[1:], strict=False)))
+    return seconds(statistics.median(b - a for a, b in itertools.pairwise(ends)))
 
 
 def to_the_end(record: Record) -> str:

@@ -10,7 +10,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from ratiorec.solvers.ease import EASE
 
 from ratiorec.config import (
     from_table,
@@ -39,6 +38,7 @@ from ratiorec.risk.plain import WeightedDRE, WeightedPU
 from ratiorec.risk.weights import Frozen, HardSample, Popularity, Uniform
 from ratiorec.scores import EXPONENTIAL, LINKS, Embeddings
 from ratiorec.settings import Settings, Solved, TwoStage
+from ratiorec.solvers.ease import EASE
 from ratiorec.training import Training
 
 EXPERIMENTS = sorted((Path(__file__).parents[1] / "experiments").glob("*.toml"))

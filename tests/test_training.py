@@ -204,7 +204,7 @@ def test_a_step_is_one_of_adam_on_the_risk_plus_the_penalty() -> None:
 
     run.encoder.load_state_dict({"table": free})
     risk = run.risk(run.encoder(batch), batch)
-    penalised = risk + 0.3 * half_squared_norms(run.encoder.base, batch)
+    penalised = risk + 0.3 * half_squared_norms(run.encoder.table, run.encoder.n_users, batch)
     (gradient,) = torch.autograd.grad(penalised, run.encoder.table)
     assert value == risk.item()
     # Adam's first step is the learning rate times the sign, but for its 1e-8

@@ -8,7 +8,7 @@ from typing import Any
 
 from ratiorec.data import samplers
 from ratiorec.data.batches import UserBatches
-from ratiorec.data.pair_batches import PairBatches
+from ratiorec.data.pair_batches import EqualUsers, EveryPair, PairBatches
 from ratiorec.encoders.enmf import ENMF
 from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.initial import Normal, Xavier
@@ -64,6 +64,7 @@ KINDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
             "popularity": samplers.Popularity,
             "dynamic": samplers.Dynamic,
         },
+        "dealing": {"every-pair": EveryPair, "equal-users": EqualUsers},
         "solver": {
             "popularity": Popularity,
             "item-knn": ItemKNN,

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from ratiorec.data import samplers
 from ratiorec.data.batches import UserBatches
-from ratiorec.data.pair_batches import PairBatches
+from ratiorec.data.pair_batches import EqualUsers, PairBatches
 from ratiorec.encoders.enmf import ENMF
 from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.initial import Normal
@@ -39,12 +39,13 @@ from ratiorec.training import Training
 DREGN_CF = Settings()
 UNIFORM = Settings(risk=DensityRatio(weights=Uniform()))
 
+_PAIRS = PairBatches(32768, least_steps=10, dealing=EqualUsers())
 # LightGCN's graph has no self loops, and its vectors start a hundred times larger
 _LIGHTGCN = Settings(
     encoder=LightGCN(self_loops=False, initial=Normal(0.1)),
     risk=BPR(),
-    batches=PairBatches(8192),
-    training=Training(learning_rate=0.004, penalty=1e-4, validate_every=20),
+    batches=_PAIRS,
+    training=Training(learning_rate=0.005, penalty=1e-4, validate_every=40),
 )
 
 PRESETS: Mapping[str, AnySettings] = MappingProxyType(
@@ -65,17 +66,17 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         ),
         # systems that the paper compares with
         "lightgcn": _LIGHTGCN,
-        "lightgcn-dns": replace(_LIGHTGCN, batches=PairBatches(8192, samplers.Dynamic(16))),
+        "lightgcn-dns": replace(_LIGHTGCN, batches=replace(_PAIRS, sampler=samplers.Dynamic(16))),
         "ngcf": replace(
             _LIGHTGCN,
-            encoder=NGCF(dropout=0.3),
-            training=Training(learning_rate=0.001, penalty=1e-3, validate_every=20),
+            encoder=NGCF(),
+            training=Training(learning_rate=0.003, penalty=1e-3, validate_every=40),
         ),
         "mult-vae": Settings(
             encoder=Variational(dropout=0.7, anneal_steps=2000),
             risk=Multinomial(),
             batches=UserBatches(500),
-            training=Training(learning_rate=0.001, penalty=0.2),
+            training=Training(learning_rate=0.001, penalty=0.2, validate_every=10),
         ),
         "enmf": Settings(
             encoder=ENMF(),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ratiorec.data import pair_batches
 from ratiorec.data.interactions import Interactions
-from ratiorec.data.pair_batches import PairBatch, PairBatches, PairEpochs
+from ratiorec.data.pair_batches import EqualUsers, PairBatch, PairBatches, PairEpochs
 from ratiorec.data.samplers import Dynamic, Popularity, Sampler, Uniform
 from ratiorec.errors import ConfigError, DataError
 from small_data import interactions, random_interactions
@@ -221,3 +221,37 @@ def test_users_who_all_have_everything_are_refused() -> None:
 def test_a_batch_without_pairs_is_refused(n_pairs: int) -> None:
     with pytest.raises(ConfigError, match=r"batches\.n_pairs"):
         PairBatches(n_pairs)
+
+
+def test_equal_users_are_dealt_equally_often_and_their_pairs_too() -> None:
+    # user 0 has one item, user 1 three, user 2 every item and user 3 none
+    data = interactions([0, 1, 1, 1, 2, 2, 2, 2], [3, 0, 1, 2, 0, 1, 2, 3], n_users=4, n_items=4)
+    epochs = PairBatches(4, dealing=EqualUsers())(data, device=CPU)
+    rng = np.random.default_rng(0)
+    shown = Counter(pair for _ in range(2000) for batch in epochs(rng) for pair in pairs_of(batch))
+    n_shown = 2000 * 4
+    assert sum(shown.values()) == n_shown
+    expected = {(0, 3): 1 / 2, (1, 0): 1 / 6, (1, 1): 1 / 6, (1, 2): 1 / 6}
+    assert shown.keys() == expected.keys()
+    for pair, share in expected.items():
+        assert shown[pair] / n_shown == pytest.approx(share, abs=0.02)
+
+
+def test_equal_users_are_dealt_in_batches_of_one_size_that_follow_from_the_seed() -> None:
+    epochs = PairBatches(16, dealing=EqualUsers())(some_data(), device=CPU)
+    first, second, other = (list(epochs(np.random.default_rng(seed))) for seed in (1, 1, 2))
+    assert {len(batch.users) for batch in first} == {epochs.batch_size}
+    assert len(first) == epochs.n_steps
+    assert all(are_equal(a, b) for a, b in zip(first, second, strict=True))
+    assert not all(are_equal(a, b) for a, b in zip(first, other, strict=True))
+    for batch in first:
+        assert not (batch.unlabelled == batch.items.unsqueeze(1)).any()
+
+
+def test_few_pairs_still_make_as_many_steps_as_asked_for() -> None:
+    data = some_data()
+    epochs = PairBatches(1000, least_steps=7)(data, device=CPU)
+    assert epochs.n_steps == 7
+    assert PairBatches(8, least_steps=7)(data, device=CPU).batch_size <= 8
+    with pytest.raises(ConfigError, match=r"batches\.least_steps"):
+        PairBatches(least_steps=0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.data.samplers import Draw, Sampler, Uniform
+from ratiorec.data.samplers import Draw, Sampler, Uniform, below
 from ratiorec.errors import ConfigError, DataError
 from ratiorec.shapes import DrawnIndex, PairIndex
 
@@ -38,25 +39,70 @@ class PairBatch:
         )
 
 
+class Deal(Protocol):
+    """Which pairs an epoch shows, in which order."""
+
+    def __call__(self, n_shown: int, *, rng: torch.Generator) -> PairIndex:
+        """The places of so many pairs, at least as many as there are."""
+
+
+class Dealing(Protocol):
+    """How an epoch is dealt; called with the user of every pair, sorted, it becomes a deal."""
+
+    def __call__(self, users: PairIndex) -> Deal: ...
+
+
+@dataclass(frozen=True)
+class EveryPair:
+    """Every pair once, in random order; then the first ones again (theory: P3)."""
+
+    def __call__(self, users: PairIndex) -> Deal:
+        def deal(n_shown: int, *, rng: torch.Generator) -> Tensor:
+            order = torch.randperm(len(users), generator=rng, device=users.device)
+            return torch.cat([order, order[: n_shown - len(order)]])
+
+        return deal
+
+
+@dataclass(frozen=True)
+class EqualUsers:
+    """A user uniformly, then one of the user's pairs uniformly, with replacement (theory: P7)."""
+
+    def __call__(self, users: PairIndex) -> Deal:
+        _, n_pairs = torch.unique_consecutive(users, return_counts=True)
+        starts = n_pairs.cumsum(0) - n_pairs
+
+        def deal(n_shown: int, *, rng: torch.Generator) -> Tensor:
+            drawn = below(n_pairs.new_full((n_shown,), len(n_pairs)), 1, rng=rng).squeeze(1)
+            places: Tensor = starts[drawn] + below(n_pairs[drawn], 1, rng=rng).squeeze(1)
+            return places
+
+        return deal
+
+
 @dataclass(frozen=True)
 class PairBatches:
-    """Pairs uniformly without replacement; an epoch shows every pair (theory: P3).
+    """Pairs, each with unlabelled items; an epoch shows as many as there are (theory: P3).
 
-    The pairs are dealt over the fewest batches that hold at most `n_pairs` each. Pairs of users
-    who have every item are left out: nothing unlabelled could stand against them.
+    They are spread over the fewest batches that hold at most `n_pairs` each, but over
+    `least_steps` at least, so that few pairs do not become one batch. Pairs of users who have
+    every item are left out: nothing unlabelled could stand against them.
     """
 
     n_pairs: int = 2048
     sampler: Sampler = field(default_factory=Uniform)
+    dealing: Dealing = field(default_factory=EveryPair)
+    least_steps: int = 1
 
     def __post_init__(self) -> None:
-        if self.n_pairs < 1:
-            raise ConfigError(
-                "a batch needs at least one pair",
-                where="batches.n_pairs",
-                found=str(self.n_pairs),
-                wanted="1 or more",
-            )
+        for name in ("n_pairs", "least_steps"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    "a batch needs a pair, and an epoch a batch",
+                    where=f"batches.{name}",
+                    found=str(getattr(self, name)),
+                    wanted="1 or more",
+                )
 
     def __call__(self, data: Interactions, *, device: torch.device) -> PairEpochs:
         lacks_some = (data.user_degrees < data.n_items)[data.pair_users]
@@ -67,11 +113,13 @@ class PairBatches:
                 found=f"{data.n_pairs:,} pairs, all of users who have every item",
                 wanted="a user with an item and without another",
             )
+        users = torch.from_numpy(data.pair_users[lacks_some]).to(device)
         return PairEpochs(
-            torch.from_numpy(data.pair_users[lacks_some]).to(device),
+            users,
             torch.from_numpy(data.indices[lacks_some]).to(device),
             self.sampler(data, device=device),
-            self.n_pairs,
+            self.dealing(users),
+            min(self.n_pairs, -(-len(users) // self.least_steps)),
         )
 
 
@@ -79,13 +127,13 @@ class PairBatches:
 class PairEpochs:
     """The pairs, on the device; calling it deals one epoch.
 
-    All batches have the same size. Where the pairs do not come out even, the last batch is
-    filled up with the first pairs of the epoch.
+    All batches have the same size: where the pairs do not come out even, a few more are shown.
     """
 
     users: PairIndex
     items: PairIndex
     draw: Draw
+    deal: Deal
     largest_batch: int
 
     same_shape: ClassVar[bool] = True
@@ -104,9 +152,8 @@ class PairEpochs:
         # one number from outside; the rest is random on the device, which is never waited for
         device, seed = self.users.device, int(rng.integers(2**63))
         on_device = torch.Generator(device).manual_seed(seed)
-        order = torch.randperm(len(self.users), generator=on_device, device=device)
-        size, n_shown = self.batch_size, self.n_steps * self.batch_size
-        order = torch.cat([order, order[: n_shown - len(order)]])
+        size = self.batch_size
+        order = self.deal(self.n_steps * size, rng=on_device)
         n_batches = max(DRAWN_AT_A_TIME // (size * self.draw.n_drawn), 1)
         for some in torch.split(order, n_batches * size):
             users, items = self.users[some].long(), self.items[some].long()

@@ -118,7 +118,7 @@ class UniformDraw:
         )
 
     def __call__(self, users: PairIndex, *, rng: torch.Generator) -> DrawnIndex:
-        return self.missing(users, _below(self.n_missing[users], self.n_drawn, rng=rng))
+        return self.missing(users, below(self.n_missing[users], self.n_drawn, rng=rng))
 
     def missing(self, users: PairIndex, ranks: DrawnIndex) -> DrawnIndex:
         """The r-th item that a user lacks: r + #{j : p_j − j ≤ r}."""
@@ -160,7 +160,7 @@ class WeightedDraw:
         )
 
     def __call__(self, users: PairIndex, *, rng: torch.Generator) -> DrawnIndex:
-        return self.items_at(users, _below(self.lengths[users], self.n_drawn, rng=rng))
+        return self.items_at(users, below(self.lengths[users], self.n_drawn, rng=rng))
 
     def items_at(self, users: PairIndex, places: DrawnIndex) -> DrawnIndex:
         """The items at these places once the positives of the user are left out."""
@@ -185,7 +185,7 @@ def whole_weights(data: Interactions, exponent: float) -> NDArray[np.int64]:
     return weights
 
 
-def _below(bounds: Tensor, n_drawn: int, *, rng: torch.Generator) -> Tensor:
+def below(bounds: Tensor, n_drawn: int, *, rng: torch.Generator) -> Tensor:
     """`n_drawn` whole numbers from 0 to each bound, itself excluded."""
     drawn = torch.randint(N_RANDOM, (len(bounds), n_drawn), generator=rng, device=bounds.device)
     return drawn % bounds.unsqueeze(1)

@@ -15,7 +15,7 @@ from ratiorec.errors import ConfigError
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.scores import Embeddings
 from ratiorec.seen import Pairs
-from ratiorec.shapes import Scalar
+from ratiorec.shapes import NodeFactors, Scalar
 
 
 class Encoder(nn.Module, ABC):
@@ -64,7 +64,7 @@ class TableEncoder(Encoder):
         return Embeddings(rows_of(users, batch.users), items)
 
     def penalty(self, batch: AnyBatch) -> Scalar:
-        return half_squared_norms(self.base, batch)
+        return half_squared_norms(self.table, self.n_users, batch)
 
     @torch.no_grad()
     def scorer(self, histories: Pairs) -> StoredScorer:
@@ -74,12 +74,14 @@ class TableEncoder(Encoder):
         return InnerProduct(users, items)
 
 
-def half_squared_norms(base: Embeddings, batch: AnyBatch) -> Scalar:
+def half_squared_norms(table: NodeFactors, n_users: int, batch: AnyBatch) -> Scalar:
     """½ mean over batch users of ‖e_u⁰‖² + ½ mean over shown items of ‖e_i⁰‖² (theory: R6)."""
-    total = rows_of(base.users, batch.users).square().sum(-1).mean() / 2
-    for items in batch.shown_items:
-        total = total + rows_of(base.items, items.flatten()).square().sum(-1).mean() / 2
-    return total
+    groups = [batch.users, *(n_users + items.flatten() for items in batch.shown_items)]
+    # gathered together, the vectors have one gradient of the whole table and not several
+    squared_norms = rows_of(table, torch.cat(groups)).square().sum(-1)
+    sizes = [len(group) for group in groups]
+    means = [norms.mean() / 2 for norms in torch.split_with_sizes(squared_norms, sizes)]
+    return torch.stack(means).sum()
 
 
 def rows_of(table: Tensor, places: Tensor) -> Tensor:

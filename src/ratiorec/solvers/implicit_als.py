@@ -27,8 +27,8 @@ class ImplicitALS:
     """
 
     factors: int = 64
-    regularisation: float = 10.0
-    alpha: float = 10.0
+    regularisation: float = 80.0
+    alpha: float = 20.0
     n_sweeps: int = 15
 
     def __post_init__(self) -> None:

@@ -30,8 +30,8 @@ class WMF:
     """
 
     dimension: int = 64
-    confidence: float = 10.0
-    penalty: float = 10.0
+    confidence: float = 20.0
+    penalty: float = 80.0
     n_sweeps: int = 15
 
     def __post_init__(self) -> None:
