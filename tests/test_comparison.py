@@ -16,14 +16,21 @@ from quick_presets import failing, use_presets
 from ratiorec import comparison
 from ratiorec.artifact import Artifact
 from ratiorec.checkpoint import Checkpoints
-from ratiorec.comparison import PresetResult, compare_presets, figures_of, ranked
+from ratiorec.comparison import (
+    Figures,
+    PresetResult,
+    compare_presets,
+    figures_of,
+    ranked,
+    with_test_part,
+)
 from ratiorec.data.dataset import Dataset
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import ConfigError, DataError, DeviceError, DivergenceError, StoppedError
 from ratiorec.events import Observer
 from ratiorec.experiment import fit
 from ratiorec.fit_options import FitOptions
-from small_data import interactions
+from small_data import interactions, random_interactions
 
 NAMES = ["popularity", "dre-mf", "item-knn"]
 
@@ -82,11 +89,26 @@ def test_the_seed_and_the_options_are_those_of_every_fit(dataset: Dataset) -> No
         )
 
 
-def test_the_best_has_the_highest_ndcg_on_the_test_part(results: list[PresetResult]) -> None:
-    by_test = {result.preset: figures_of(result).test["ndcg@20"] for result in results}
-    order = [result.preset for result in ranked(results)]
-    assert order == sorted(NAMES, key=by_test.__getitem__, reverse=True)
-    assert len(set(by_test.values())) == len(NAMES)
+def judged(name: str, *, ndcg: float, recall: float, validation: float) -> PresetResult:
+    """A result made by hand, with a test part."""
+    figures = Figures(
+        seconds={"train": 1.0, "total": 1.0},
+        epochs=1.0,
+        steps=1,
+        validation={"recall@20": validation, "ndcg@20": validation},
+        test={"recall@20": recall, "ndcg@20": ndcg},
+    )
+    return PresetResult(name, {}, figures)
+
+
+def test_the_order_is_that_of_ndcg_on_the_test_part_and_then_as_asked_for() -> None:
+    results = [
+        judged("a", ndcg=0.2, recall=0.9, validation=0.1),
+        PresetResult("b", {}, error="it could not run"),
+        judged("c", ndcg=0.3, recall=0.1, validation=0.2),
+        judged("d", ndcg=0.3, recall=0.2, validation=0.9),
+    ]
+    assert [result.preset for result in ranked(results)] == ["c", "d", "a"]
 
 
 def test_the_difference_to_the_best_is_paired_by_user(
@@ -314,3 +336,23 @@ def test_a_peak_that_may_be_of_an_earlier_preset_is_not_told(
     monkeypatch.setattr(comparison, "_release_memory", lambda place: False)
     found = compare_presets(dataset, ["popularity"], device="cpu")
     assert figures_of(found[0]).peak_memory_mb is None
+
+
+def test_a_test_part_is_a_share_of_each_users_pairs_and_follows_from_the_seed() -> None:
+    whole = Dataset(
+        "whole", random_interactions(np.random.default_rng(0), n_users=20, n_items=30, n_pairs=300)
+    )
+    with_test = with_test_part(whole, 0.2, seed=3)
+    assert with_test.test is not None
+    assert with_test.train.n_pairs + with_test.test.n_pairs == whole.train.n_pairs
+    assert 0.1 < with_test.test.n_pairs / whole.train.n_pairs < 0.3
+    again, other = (with_test_part(whole, 0.2, seed=seed) for seed in (3, 4))
+    assert again.train.sha256 == with_test.train.sha256 != other.train.sha256
+
+
+def test_a_test_part_that_is_there_stays_as_it_is() -> None:
+    train = random_interactions(np.random.default_rng(0), n_users=20, n_items=30, n_pairs=300)
+    there = Dataset("parts", train, train)
+    assert with_test_part(there, 0.2) is there
+    bare = Dataset("bare", train)
+    assert with_test_part(bare, 0) is bare

@@ -26,8 +26,11 @@ from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, Stopp
 from ratiorec.events import EpochFinished, StepTaken
 from ratiorec.fit_options import FitOptions
 from ratiorec.fitting import Fit, Fitted, judge
-from ratiorec.scorers import StoredScorer
-from ratiorec.settings import Settings
+from ratiorec.scorers import SCORERS, StoredScorer
+from ratiorec.seen import SeenItems
+from ratiorec.settings import Settings, Solved, TwoStage
+from ratiorec.solvers.item_knn import ItemKNN
+from ratiorec.solvers.popularity import Popularity
 from ratiorec.training import Descent, Training
 from small_data import interactions
 
@@ -520,3 +523,62 @@ def test_another_encoder_fits_in_without_change() -> None:
     fitted = fit(settings=settings)
     assert fitted.scorer.users.shape == (60, 3)
     assert fitted.scorer.items.shape == (40, 3)
+
+
+def test_time_spent_in_a_first_stage_leaves_no_model_to_choose(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(fitting, "time", SimpleNamespace(monotonic=clock.monotonic))
+    with pytest.raises(ConfigError, match=r"first\.training\.epochs") as caught:
+        fit(
+            FitOptions(max_seconds=4),
+            settings=TwoStage(SETTINGS, SETTINGS),  # type: ignore[arg-type]
+            observe=clock.tick,
+        )
+    assert caught.value.where == "--max-seconds"
+
+
+def test_a_second_stage_is_searched_and_refitted_after_the_first() -> None:
+    fitted = fit(settings=TwoStage(SETTINGS, SETTINGS))  # type: ignore[arg-type]
+    validated = [record["epoch"] for record in fitted.history if "validation" in record]
+    assert min(validated) == SETTINGS.training.epochs + 1
+    assert fitted.n_steps > SETTINGS.training.epochs * STEPS_AN_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "why"),
+    [
+        (SETTINGS, FitOptions(), "last step"),
+        (LONG, FitOptions(), "no gain"),
+        (SETTINGS, FitOptions(validation=0), None),
+    ],
+)
+def test_what_ended_the_search_is_told(
+    settings: Settings, options: FitOptions, why: str | None
+) -> None:
+    assert fit(options, settings=settings).stopped_by == why
+
+
+def test_a_search_that_ran_out_of_time_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    monkeypatch.setattr(fitting, "time", SimpleNamespace(monotonic=clock.monotonic))
+    fitted = fit(FitOptions(max_seconds=6), settings=LONG, observe=clock.tick)
+    assert fitted.stopped_by == "time budget"
+
+
+def test_a_solved_model_is_searched_in_one_sweep_and_refitted_on_all_pairs() -> None:
+    fitted = fit(settings=Solved(Popularity()))  # type: ignore[arg-type]
+    assert [(r["phase"], r["epoch"], r["risk"]) for r in fitted.history] == [
+        ("search", 1, None),
+        ("refit", 1, None),
+    ]
+    assert np.array_equal(fitted.scorer.arrays()["counts"], DATA.item_degrees)
+
+
+@pytest.mark.parametrize("refit", [True, False])
+def test_a_model_that_reads_histories_reads_all_pairs_in_the_end(refit: bool) -> None:
+    fitted = fit(FitOptions(refit=refit), settings=Solved(ItemKNN()))  # type: ignore[arg-type]
+    again = SCORERS[fitted.scorer.kind].from_arrays(fitted.scorer.arrays(), SeenItems.of(DATA))
+    users = np.arange(DATA.n_users)
+    assert again.scores(users).tobytes() == fitted.scorer.scores(users).tobytes()

@@ -14,20 +14,25 @@ from contextvars import ContextVar
 
 import torch
 
-_n_workers: ContextVar[int] = ContextVar("n_workers", default=1)
+_workers: ContextVar[ThreadPoolExecutor | None] = ContextVar("workers", default=None)
 
 
 @contextmanager
 def fixed_blocks() -> Iterator[None]:
-    """Inside, torch itself uses one thread and `for_each_block` uses all of them."""
+    """Inside, torch itself uses one thread and `for_each_block` uses all of them.
+
+    The threads live as long as the context: starting them for every product would cost more than
+    a small one takes.
+    """
     n_threads = torch.get_num_threads()
-    token = _n_workers.set(n_threads)
     torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(n_threads)
-        _n_workers.reset(token)
+    with ThreadPoolExecutor(n_threads, initializer=_one_thread_without_gradients) as pool:
+        token = _workers.set(pool if n_threads > 1 else None)
+        try:
+            yield
+        finally:
+            torch.set_num_threads(n_threads)
+            _workers.reset(token)
 
 
 def cut(n: int, size: int) -> list[slice]:
@@ -37,14 +42,13 @@ def cut(n: int, size: int) -> list[slice]:
 
 def for_each_block(work: Callable[[slice], None], blocks: Sequence[slice]) -> None:
     """Run `work` on every block; the blocks must write to places of their own."""
-    n_workers = min(_n_workers.get(), len(blocks))
-    if n_workers <= 1:
-        with torch.no_grad():
-            for block in blocks:
-                work(block)
-        return
-    with ThreadPoolExecutor(n_workers, initializer=_one_thread_without_gradients) as pool:
+    pool = _workers.get()
+    if pool is not None and len(blocks) > 1:
         list(pool.map(work, blocks))
+        return
+    with torch.no_grad():
+        for block in blocks:
+            work(block)
 
 
 def _one_thread_without_gradients() -> None:

@@ -16,12 +16,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 from ratiorec.artifact import Artifact
 from ratiorec.config import to_table
 from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions, require_trainable
+from ratiorec.data.split import RatioSplit
 from ratiorec.errors import ConfigError, RatiorecError, StoppedError
 from ratiorec.evaluate import Difference, Report, compare
 from ratiorec.events import Observer
@@ -141,6 +143,25 @@ def compare_presets(
         return result
 
     return _against_best([attempt(name) for name in presets])
+
+
+def with_test_part(dataset: Dataset, share: float, *, seed: int = 0) -> Dataset:
+    """The data set itself, or where it has no test part, with a share of each user's pairs as one.
+
+    The pairs that choose when to stop favour whoever stops late by chance, so they cannot judge.
+    """
+    if share == 0 or (dataset.test is not None and dataset.test.n_pairs):
+        return dataset
+    if not 0 < share < 1:
+        raise ConfigError(
+            "the share of test pairs is out of range",
+            where="--test-share",
+            found=str(share),
+            wanted="0, or a share below 1 such as 0.2",
+        )
+    require_trainable(dataset.train)
+    split = RatioSplit(share)(dataset.train, rng=np.random.default_rng(seed))
+    return Dataset(dataset.name, split.train, split.held_out if split.held_out.n_pairs else None)
 
 
 def require_presets(names: Sequence[str]) -> None:

@@ -161,6 +161,7 @@ class Fit:
                     break
         if phase == "search":
             if self.best is None:
+                self._require_ready(run)
                 self._validate(run)  # the time was spent before the first validation was due
             assert self.best is not None
             self.best["stopped_by"] = self._why_done(run, phase, last_step)
@@ -209,6 +210,15 @@ class Fit:
         else:
             self._stale += 1
         return metrics
+
+    def _require_ready(self, run: Run) -> None:
+        if not run.ready:
+            raise ConfigError(
+                "the time was spent before there was a model to choose",
+                where="--max-seconds",
+                found=f"{self.options.max_seconds:g}, spent after step {run.step} of a first stage",
+                wanted="more time, or a shorter first.training.epochs",
+            )
 
     def _is_better(self, metrics: Metrics, best: Metrics) -> bool:
         least = best[SELECTED_BY] * (1 + self.settings.stopping.min_gain)

@@ -85,6 +85,7 @@ def available_memory_mb(device: str) -> float:
     if device.startswith("cuda"):
         import torch
 
+        torch.cuda.empty_cache()  # what is merely cached is not taken
         available = min(available, torch.cuda.mem_get_info(device)[0])
     return 0.9 * available / 2**20
 

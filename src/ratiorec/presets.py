@@ -39,13 +39,13 @@ from ratiorec.training import Training
 DREGN_CF = Settings()
 UNIFORM = Settings(risk=DensityRatio(weights=Uniform()))
 
-_PAIRS = PairBatches(32768, least_steps=10, dealing=EqualUsers())
+_PAIRS = PairBatches(32768, dealing=EqualUsers(), least_steps=20)
 # LightGCN's graph has no self loops, and its vectors start a hundred times larger
 _LIGHTGCN = Settings(
     encoder=LightGCN(self_loops=False, initial=Normal(0.1)),
     risk=BPR(),
     batches=_PAIRS,
-    training=Training(learning_rate=0.005, penalty=1e-4, validate_every=40),
+    training=Training(learning_rate=0.005, penalty=1e-4, validate_every=20),
 )
 
 PRESETS: Mapping[str, AnySettings] = MappingProxyType(
@@ -55,7 +55,8 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         # the same risk on free vectors: no graph, cheaper steps
         "dre-mf": Settings(encoder=Factorisation()),
         # rows (a) to (g) of the ablation
-        "pu": Settings(risk=WeightedPU()),
+        # the prior makes the gain of a positive so small that a larger λ leaves nothing of it
+        "pu": Settings(risk=WeightedPU(), training=Training(penalty=1e-6)),
         "dre": Settings(risk=WeightedDRE()),
         "dregn-cf-no-is": Settings(risk=DensityRatio(sampling=as_sampled)),
         "dregn-cf-no-nn": Settings(risk=DensityRatio(upper_bound=math.inf)),
@@ -70,18 +71,18 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         "ngcf": replace(
             _LIGHTGCN,
             encoder=NGCF(),
-            training=Training(learning_rate=0.003, penalty=1e-3, validate_every=40),
+            training=Training(learning_rate=0.003, penalty=1e-3, validate_every=20),
         ),
         "mult-vae": Settings(
             encoder=Variational(dropout=0.7, anneal_steps=2000),
             risk=Multinomial(),
-            batches=UserBatches(500),
+            batches=UserBatches(500, least_steps=10),
             training=Training(learning_rate=0.001, penalty=0.2, validate_every=10),
         ),
         "enmf": Settings(
             encoder=ENMF(),
             risk=WholeData(0.015),
-            batches=UserBatches(2500),
+            batches=UserBatches(2500, least_steps=10),
             training=Training(learning_rate=0.01, penalty=0.0),
         ),
         "bpr-mf": replace(_LIGHTGCN, encoder=Factorisation(initial=Normal(0.1))),

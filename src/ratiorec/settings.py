@@ -44,7 +44,7 @@ class Settings:
 
     encoder: AnyEncoder = field(default_factory=LightGCN)
     risk: AnyRisk = field(default_factory=DensityRatio)
-    batches: UserBatches | PairBatches = field(default_factory=UserBatches)
+    batches: UserBatches | PairBatches = field(default_factory=lambda: UserBatches(least_steps=10))
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:

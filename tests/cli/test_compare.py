@@ -40,7 +40,11 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_json_has_the_keys_of_the_contract(cli: CommandLine, parts: Path) -> None:
     found = cli("compare", parts, "--presets", "dre-mf,popularity", *CPU, "--json").json
-    assert found.keys() == {"dataset", "seed", "device", "best", "results", "models", "report"}
+    assert found.keys() == {
+        *("dataset", "test_share", "seed", "device"),
+        *("best", "results", "models", "report"),
+    }
+    assert found["test_share"] is None
     assert (found["dataset"], found["seed"], found["device"]) == ("parts", 0, "cpu")
     assert [line["preset"] for line in found["results"]] == ["dre-mf", "popularity"]
     by_test = {line["preset"]: line["test"]["ndcg@20"] for line in found["results"]}
@@ -59,10 +63,25 @@ def test_json_has_the_keys_of_the_contract(cli: CommandLine, parts: Path) -> Non
             assert line["against_best"].keys() == {"difference", "low", "high", "p_value"}
 
 
-def test_json_has_no_test_figures_where_there_is_no_test_part(
+def test_a_share_is_held_out_to_judge_where_there_is_no_test_part(
     cli: CommandLine, clicks: Path
 ) -> None:
-    found = cli("compare", clicks, "--presets", "popularity", *CPU, "--json").json
+    arguments = ("compare", clicks, "--presets", "popularity", *CPU, "--json")
+    found = cli(*arguments).json
+    assert found["test_share"] == 0.2
+    assert 0 < found["results"][0]["test"]["ndcg@20"] <= 1
+    assert cli(*arguments, "--test-share", "0.3").json["test_share"] == 0.3
+    for share in ("1", "-0.1", "nan"):
+        refusal = cli(*arguments, "--test-share", share).refusal
+        assert "where: --test-share;" in refusal
+
+
+def test_json_has_no_test_figures_where_nothing_is_held_out_for_them(
+    cli: CommandLine, clicks: Path
+) -> None:
+    arguments = ("--presets", "popularity", *CPU, "--test-share", "0", "--json")
+    found = cli("compare", clicks, *arguments).json
+    assert found["test_share"] is None
     assert found["results"][0]["test"] is None
     assert found["results"][0]["against_best"] is None
     assert 0 < found["results"][0]["validation"]["ndcg@20"] <= 1
@@ -77,7 +96,7 @@ def test_progress_goes_to_standard_error_under_a_heading_for_each_preset(
     headings = [line for line in lines if line in ("1/2 popularity", "2/2 dre-mf")]
     assert headings == ["1/2 popularity", "2/2 dre-mf"]
     assert sum(line.startswith("search epoch ") for line in lines) == 1 + 3
-    assert lines[-1].startswith("dre-mf: validation recall@20 0.")
+    assert lines[-1].startswith("dre-mf: test recall@20 0.")
 
 
 def test_the_table_has_the_best_first_and_marks_it(cli: CommandLine, parts: Path) -> None:
@@ -96,7 +115,8 @@ def test_the_table_has_the_best_first_and_marks_it(cli: CommandLine, parts: Path
 
 
 def test_without_a_test_part_the_table_is_of_validation(cli: CommandLine, clicks: Path) -> None:
-    outcome = cli("compare", clicks, "--presets", "popularity,dre-mf", *CPU)
+    presets = ("--presets", "popularity,dre-mf")
+    outcome = cli("compare", clicks, *presets, *CPU, "--test-share", "0")
     assert outcome.out.split()[0] == "validation"
     assert "against" not in outcome.out
 
@@ -231,7 +251,7 @@ def test_ctrl_c_stops_cleanly_and_leaves_what_was_told(
     outcome = cli("compare", clicks, *presets, *CPU, "--models", "models", "--json")
     assert (outcome.code, outcome.out) == (130, "")
     lines = outcome.err.splitlines()
-    assert any(line.startswith("popularity: validation recall@20 0.") for line in lines)
+    assert any(line.startswith("popularity: test recall@20 0.") for line in lines)
     assert lines[-1].startswith("ratiorec: the comparison was stopped (where: dre-mf; ")
     assert "3/3 item-knn" not in lines
     assert "Traceback" not in outcome.err
@@ -257,7 +277,8 @@ def test_options_out_of_range_are_refused_before_the_data_are_loaded(
 
 
 def test_nothing_to_compare_by_is_refused(cli: CommandLine, clicks: Path) -> None:
-    outcome = cli("compare", clicks, "--presets", "popularity", *CPU, "--validation", "0")
+    nothing = ("--validation", "0", "--test-share", "0")
+    outcome = cli("compare", clicks, "--presets", "popularity", *CPU, *nothing)
     assert "nothing to compare presets by (where: --validation;" in outcome.refusal
 
 

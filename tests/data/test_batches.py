@@ -151,3 +151,12 @@ def test_a_batch_moves_to_a_device_whole() -> None:
 def test_a_batch_without_users_is_refused(n_users: int) -> None:
     with pytest.raises(ConfigError, match=r"batches\.n_users"):
         UserBatches(n_users)
+
+
+def test_few_users_still_make_as_many_steps_as_asked_for() -> None:
+    data = random_interactions(np.random.default_rng(0), n_users=23, n_items=9, n_pairs=60)
+    assert UserBatches(1000, least_steps=5)(data, device=CPU).n_steps == 5
+    assert UserBatches(2, least_steps=5)(data, device=CPU).n_steps == 12
+    assert UserBatches(1000, least_steps=50)(data, device=CPU).n_steps == 23
+    with pytest.raises(ConfigError, match=r"batches\.least_steps"):
+        UserBatches(least_steps=0)

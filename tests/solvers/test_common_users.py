@@ -51,5 +51,15 @@ def test_blocks_follow_one_another_and_are_no_larger_than_they_may_be(
     assert len(blocks) == 1 or most < n_entries.sum()
 
 
+def test_a_block_takes_as_many_items_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(common_users, "_ENTRIES_AT_ONCE", 4)
+    assert item_blocks(np.array([2, 2, 2, 9, 0, 4])) == [
+        slice(0, 2),
+        slice(2, 3),
+        slice(3, 4),
+        slice(4, 6),
+    ]
+
+
 def test_no_items_make_no_blocks() -> None:
     assert item_blocks(np.zeros(0, np.int64)) == []

@@ -26,12 +26,13 @@ CPU = torch.device("cpu")
 needs_implicit = pytest.mark.skipif(
     importlib.util.find_spec("implicit") is None, reason="implicit is not installed"
 )
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no graphics card")
 SOLVERS = {
     "popularity": Popularity(),
     "item-knn": ItemKNN(n_neighbours=5, shrinkage=1.0),
     "ease": EASE(penalty=2.0),
-    "wmf": WMF(dimension=4, penalty=0.5, n_sweeps=3),
-    "implicit-als": ImplicitALS(factors=4, regularisation=0.5, n_sweeps=3),
+    "wmf": WMF(dimension=4, confidence=5.0, penalty=0.5, n_sweeps=10),
+    "implicit-als": ImplicitALS(factors=4, regularisation=0.5, alpha=5.0, n_sweeps=10),
 }
 OWN_MEMORY = [name for name in SOLVERS if name != "popularity"]
 
@@ -48,18 +49,25 @@ def named(names: list[str]) -> pytest.MarkDecorator:
 every_solver = named(list(SOLVERS))
 
 
-def started(name: str, data: Interactions, *, seed: int = 0, memory_mb: float = 512) -> Solution:
+def started(
+    name: str,
+    data: Interactions,
+    *,
+    seed: int = 0,
+    memory_mb: float = 512,
+    device: torch.device = CPU,
+) -> Solution:
     solver: Solver = SOLVERS[name]
     rng = np.random.default_rng(seed)
-    return solver.start(data, rng=rng, device=CPU, memory_mb=memory_mb)
+    return solver.start(data, rng=rng, device=device, memory_mb=memory_mb)
 
 
 def scores(solution: Solution, data: Interactions) -> np.ndarray:
     return solution.scorer().scores(np.arange(data.n_users))
 
 
-def solved(name: str, data: Interactions) -> np.ndarray:
-    solution = started(name, data)
+def solved(name: str, data: Interactions, *, device: torch.device = CPU) -> np.ndarray:
+    solution = started(name, data, device=device)
     for _ in range(SOLVERS[name].n_sweeps):
         solution.sweep()
     return scores(solution, data)
@@ -135,6 +143,14 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(
         with fixed_blocks():
             found.append(solved(name, example()).tobytes())
     assert found[0] == found[1] == found[2]
+
+
+@needs_cuda
+@named(OWN_MEMORY)
+def test_a_graphics_card_gives_the_same_scores(name: str) -> None:
+    data = example()
+    found = solved(name, data, device=torch.device("cuda"))
+    np.testing.assert_allclose(found, solved(name, data), rtol=1e-3, atol=1e-4)
 
 
 @every_solver

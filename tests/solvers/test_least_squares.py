@@ -66,6 +66,14 @@ def test_the_size_of_the_blocks_changes_nothing(
     assert sums_of_blocks == pytest.approx(sums, rel=1e-5)
 
 
+def test_columns_that_are_orthogonal_to_each_other_are_nothing_special() -> None:
+    others = torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [0.0, 2.0, 0.0]])
+    rows = [[0], [1, 2], [0, 1, 2]]
+    found, _ = solve(others, rows, confidence=2.0, penalty=1.0)
+    expected = best_vectors(others.double().numpy(), rows, confidence=2.0, penalty=1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
 def test_a_row_without_pairs_is_zero() -> None:
     found, sums = solve(torch.ones(3, 2), [[], []], confidence=1.0, penalty=1.0)
     assert found.tolist() == [[0, 0], [0, 0]]

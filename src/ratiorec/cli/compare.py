@@ -33,6 +33,10 @@ def compare(
     validation: Annotated[
         float, typer.Option(help="Share of each user's pairs that chooses when to stop.")
     ] = 0.1,
+    test_share: Annotated[
+        float,
+        typer.Option(help="Share of each user's pairs that judges, if there is no test part."),
+    ] = 0.2,
     no_refit: Annotated[
         bool, typer.Option("--no-refit", help="Keep the models that were validated.")
     ] = False,
@@ -57,10 +61,10 @@ def compare(
 ) -> None:
     """Train several presets on the same data and rank them by nDCG@20.
 
-    They are judged on the test part, or on the validation pairs where there is none. A preset
-    that cannot run here is listed with the reason, and the others go on.
+    They are judged on the test part; where the data have none, a share of each user's pairs is
+    held out as one. A preset that cannot run here is listed with the reason, and the others go on.
     """
-    from ratiorec.comparison import ranked
+    from ratiorec.comparison import ranked, with_test_part
     from ratiorec.experiment import find_device
     from ratiorec.fit_options import FitOptions
 
@@ -73,12 +77,14 @@ def compare(
         memory_mb=memory_mb,
     )
     _require_room(report, models, names)
-    dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    loaded = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    dataset = with_test_part(loaded, test_share, seed=seed)
     desk = _Desk(names, models)
     results = desk.run(dataset, seed, device, options)
     if report is not None:
         desk.write_report(results, dataset, report, seed, place)
     result = _result(results, dataset.name, seed, place) | {
+        "test_share": None if dataset is loaded else test_share,
         "models": None if models is None else str(models),
         "report": None if report is None else str(report),
     }

@@ -76,23 +76,27 @@ class Batch:
 class UserBatches:
     """Users uniformly without replacement; an epoch shows every user once.
 
-    The users are dealt evenly over the fewest batches that hold at most `n_users` each.
+    The users are dealt evenly over the fewest batches that hold at most `n_users` each, but over
+    `least_steps` at least, so that few users do not become one batch.
     """
 
     n_users: int = 2500
+    least_steps: int = 1
 
     def __post_init__(self) -> None:
-        if self.n_users < 1:
-            raise ConfigError(
-                "a batch needs at least one user",
-                where="batches.n_users",
-                found=str(self.n_users),
-                wanted="1 or more",
-            )
+        for name in ("n_users", "least_steps"):
+            if getattr(self, name) < 1:
+                raise ConfigError(
+                    "a batch needs a user, and an epoch a batch",
+                    where=f"batches.{name}",
+                    found=str(getattr(self, name)),
+                    wanted="1 or more",
+                )
 
     def __call__(self, data: Interactions, *, device: torch.device) -> Epochs:
         del device  # dealt by numpy, and carried over batch by batch
-        return Epochs(data, self.n_users)
+        n_eligible = int(np.count_nonzero(data.user_degrees))
+        return Epochs(data, max(1, min(self.n_users, -(-n_eligible // self.least_steps))))
 
 
 @dataclass(frozen=True, eq=False)

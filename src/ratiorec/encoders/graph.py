@@ -15,7 +15,7 @@ from ratiorec.blocks import for_each_block
 from ratiorec.data.interactions import Interactions
 from ratiorec.shapes import NodeFactors
 
-ROWS_PER_BLOCK = 8192
+ROWS_PER_BLOCK = 1024
 
 
 class Graph:

@@ -29,7 +29,8 @@ class EASE:
     """s(u,i) = Σ_{j ∈ I_u⁺} B_ji with B_ji = −P_ji / P_ii, B_ii = 0, P = (XᵀX + λI)⁻¹.
 
     X is the matrix of pairs and λ the `penalty`. Column i of B is the ridge regression of item i
-    on all the others. In single precision: the penalty bounds the condition of what is inverted.
+    on all the others (theory: N3). In single precision: the penalty bounds the condition of what
+    is inverted. The last digit depends on how many threads LAPACK takes, and on nothing else.
     """
 
     penalty: float = 200.0

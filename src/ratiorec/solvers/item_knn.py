@@ -23,7 +23,7 @@ from ratiorec.solvers.common_users import (
 from ratiorec.solvers.protocol import OneSweep
 from ratiorec.solvers.ranges import require_at_least
 
-_BYTES_PER_NEIGHBOUR = 32  # what is kept, once by item and once by neighbour
+_BYTES_PER_NEIGHBOUR = 40  # what is kept, once by item and once by neighbour
 
 
 class _Nearest(NamedTuple):
@@ -39,8 +39,8 @@ class ItemKNN:
     """s(u,i) = Σ sim(i,j) over what user u has among the `n_neighbours` nearest of item i.
 
     sim(i,j) = Σ_{u ∈ U_i⁺ ∩ U_j⁺} |I_u⁺|^−β / (√(|U_i⁺||U_j⁺|) + shrinkage), with β the
-    `user_exponent`: who has many items says less about any two of them. β = 0 is the shrunk
-    cosine. Of equally near items the one with the smaller index counts as nearer.
+    `user_exponent`: who has many items says less about any two of them (theory: N2). β = 0 is
+    the shrunk cosine. Of equally near items the one with the smaller index counts as nearer.
     """
 
     n_neighbours: int = 200
@@ -106,19 +106,16 @@ class ItemKNN:
     def _nearest(self, common: CommonUsers, items: slice, degrees: NDArray[np.int64]) -> _Nearest:
         """The `n_neighbours` most similar of all items that share a user with one of these."""
         products = common.rows(items)
-        places = np.repeat(np.arange(items.stop - items.start), np.diff(products.indptr))
-        norms = np.sqrt(degrees[places + items.start] * degrees[products.indices])
+        indptr = products.indptr.astype(np.int64)
+        neighbours = products.indices.astype(np.int32)
+        places = np.repeat(np.arange(items.stop - items.start), np.diff(indptr))
+        norms = np.sqrt(degrees[places + items.start] * degrees[neighbours])
         similarities = (products.data / (norms + self.shrinkage)).astype(np.float32)
-        similarities[products.indices == places + items.start] = 0
-        order = _first_of_each(
-            places, similarities, products.indices, products.indptr, self.n_neighbours
-        )
+        similarities[neighbours == places + items.start] = 0
+        order = _first_of_each(places, similarities, neighbours, indptr, self.n_neighbours)
         order = order[similarities[order] > 0]
-        return _Nearest(
-            np.bincount(places[order], minlength=items.stop - items.start),
-            products.indices[order].astype(np.int32),
-            similarities[order],
-        )
+        n_neighbours = np.bincount(places[order], minlength=items.stop - items.start)
+        return _Nearest(n_neighbours, neighbours[order], similarities[order])
 
 
 def _first_of_each(

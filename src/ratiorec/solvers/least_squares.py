@@ -68,7 +68,7 @@ class LeastSquares:
         factor = factor.to(others.dtype)
         # one row of zeros more, which padding points to
         whitened = others.new_zeros((len(others) + 1, others.shape[1]))
-        _solve_right(factor.T, others, out=whitened)
+        _solve_right(factor.T, others, upper=True, out=whitened)
         table = others.new_zeros((self._n_rows, others.shape[1]))
         sums = torch.zeros((len(self._blocks), 2), dtype=torch.float64, device=others.device)
 
@@ -78,7 +78,7 @@ class LeastSquares:
             table[block.rows] = solution
 
         for_each_block(one_block, cut(len(self._blocks), 1))
-        _solve_right(factor, table, out=table)
+        _solve_right(factor, table, upper=False, out=table)
         return table, PairSums(*sums.sum(0).tolist())
 
     def _solve_block(
@@ -131,9 +131,8 @@ def _identity_like(table: Tensor) -> Tensor:
     return torch.eye(table.shape[1], dtype=torch.float64, device=table.device)
 
 
-def _solve_right(factor: Tensor, table: Tensor, *, out: Tensor) -> None:
+def _solve_right(factor: Tensor, table: Tensor, *, upper: bool, out: Tensor) -> None:
     """Fill `out` with T A⁻¹ for a triangular A, a few rows at a time; `out` may be the table."""
-    upper = bool(factor[-1, 0] == 0)
 
     def one_block(rows: slice) -> None:
         out[rows] = torch.linalg.solve_triangular(factor, table[rows], upper=upper, left=False)

@@ -14,7 +14,7 @@ from ratiorec.solvers.protocol import OneSweep
 
 @dataclass(frozen=True)
 class Popularity:
-    """s(u,i) = |U_i⁺|, the same list for everyone but for what each has already."""
+    """s(u,i) = |U_i⁺|, the same list for everyone but for what each has (theory: N1)."""
 
     @property
     def n_sweeps(self) -> int:

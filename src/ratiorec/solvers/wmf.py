@@ -26,7 +26,7 @@ class WMF:
     """s(u,i) = p_uᵀq_i from min Σ_u Σ_i c_ui (x_ui − p_uᵀq_i)² + λ(Σ‖p_u‖² + Σ‖q_i‖²).
 
     x_ui is 1 for a pair and 0 elsewhere, c_ui is 1 + `confidence` for a pair and 1 elsewhere,
-    λ is the `penalty`. A sweep solves for all users and then for all items, exactly.
+    λ is the `penalty`. A sweep solves for all users and then for all items, exactly (theory: N4).
     """
 
     dimension: int = 64
