@@ -220,7 +220,7 @@ def test_without_refit_the_validated_model_stays() -> None:
     split = RatioSplit(0.1)(DATA, rng=split_rng)
     expected = trained_by_hand(split.train, fitted.n_steps, rng=search_rng)
     assert bits(fitted.scorer) == bits(expected)
-    assert fitted.validation == judge(fitted.scorer, split.train, split.held_out)
+    assert fitted.validation == judge(fitted.scorer, split.train, split.held_out, device=CPU)
     assert {record["phase"] for record in fitted.history} == {"search"}
 
 
@@ -228,7 +228,7 @@ def test_without_refit_the_best_model_is_kept_and_not_the_last() -> None:
     fitted = fit(FitOptions(refit=False), settings=LONG)
     split = RatioSplit(0.1)(DATA, rng=rngs()[0])
     assert fitted.n_steps < fitted.history[-1]["step"]
-    assert fitted.validation == judge(fitted.scorer, split.train, split.held_out)
+    assert fitted.validation == judge(fitted.scorer, split.train, split.held_out, device=CPU)
 
 
 def test_the_refit_changes_nothing_about_the_search(whole: Fitted) -> None:

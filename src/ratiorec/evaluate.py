@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,6 +95,19 @@ class Report:
         write_table(self.per_user_table(users), path)
 
 
+class Ranker(Protocol):
+    """Lists of the best items, block by block of users."""
+
+    def stream(
+        self,
+        scorer: Scorer,
+        users: Indices,
+        *,
+        seen: Pairs | None = None,
+        progress: Progress | None = None,
+    ) -> Iterable[Ranking]: ...
+
+
 def evaluate(
     scorer: Scorer,
     seen: Pairs | None,
@@ -104,16 +117,19 @@ def evaluate(
     memory_mb: float = 512,
     progress: Progress | None = None,
     seed: int = 0,
+    ranker: Callable[[int], Ranker] | None = None,
 ) -> Report:
     """Judge the lists of all users who have test pairs, at every K in one pass.
 
-    Items in `seen` are no candidates. `test` is over the scorer's users and items, with sorted
-    rows, as `Interactions` has them. `seed` is for the bootstrap intervals.
+    `ranker` makes what ranks, from the length of the lists; by default `Exact` inside
+    `memory_mb`. Items in `seen` are no candidates. `test` is over the scorer's users and items,
+    with sorted rows, as `Interactions` has them. `seed` is for the bootstrap intervals.
     """
     ks = _checked_cutoffs(ks)
     users = _users_with_pairs(test, scorer.n_users)
     listed = np.zeros((len(ks), scorer.n_items), bool)
-    rank = Exact(min(ks[-1], scorer.n_items), memory_mb=memory_mb)
+    longest = min(ks[-1], scorer.n_items)
+    rank = Exact(longest, memory_mb=memory_mb) if ranker is None else ranker(longest)
     judged = []
     for block in rank.stream(scorer, users, seen=seen, progress=progress):
         hits, n_relevant = _hits(block, test, scorer.n_items, width=ks[-1])

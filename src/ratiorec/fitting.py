@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.blocks import fixed_blocks
+from ratiorec.card import OnCard
 from ratiorec.checkpoint import Checkpoints, Progress
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
@@ -202,7 +204,7 @@ class Fit:
     def _validate(self, run: Run) -> Metrics:
         assert self.split is not None
         scorer = run.scorer()
-        metrics = judge(scorer, self.split.train, self.split.held_out)
+        metrics = judge(scorer, self.split.train, self.split.held_out, device=self.device)
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
             self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
             self.best_scorer = None if self.options.refit else scorer
@@ -301,9 +303,12 @@ def rebound(scorer: StoredScorer, histories: SeenItems) -> StoredScorer:
     return SCORERS[scorer.kind].from_arrays(scorer.arrays(), histories)
 
 
-def judge(scorer: Scorer, train: Interactions, held_out: Interactions) -> Metrics:
-    """Recall@20 and nDCG@20 on held-out pairs."""
-    report = evaluate(scorer, SeenItems.of(train), held_out, ks=(20,))
+def judge(
+    scorer: Scorer, train: Interactions, held_out: Interactions, *, device: torch.device
+) -> Metrics:
+    """Recall@20 and nDCG@20 on held-out pairs, ranked where the model is trained."""
+    ranker = None if device.type == "cpu" else partial(OnCard, device=device)
+    report = evaluate(scorer, SeenItems.of(train), held_out, ks=(20,), ranker=ranker)
     return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
 
 

@@ -44,7 +44,12 @@ BY_USERS = [
     "training.penalty=0.002",
     "batches.n_users=12",
 ]
-BY_PAIRS = ["training.epochs=60", "training.learning_rate=0.02", "batches.n_pairs=64"]
+BY_PAIRS = [
+    "training.epochs=60",
+    "training.learning_rate=0.02",
+    "batches.n_pairs=64",
+    "batches.least_steps=1",
+]
 QUICKLY = {
     "lightgcn": BY_PAIRS,
     "lightgcn-dns": BY_PAIRS,

@@ -6,12 +6,13 @@ from ratiorec.scorers.inner_product import InnerProduct, by_cosine
 from ratiorec.scorers.item_item import ItemWeights, Neighbours
 from ratiorec.scorers.kinds import SCORERS
 from ratiorec.scorers.popularity import Popularity
-from ratiorec.scorers.protocol import FloatMatrix, Indices, Scorer, StoredScorer
+from ratiorec.scorers.protocol import Factored, FloatMatrix, Indices, Scorer, StoredScorer
 from ratiorec.scorers.stranger import WithStranger
 
 __all__ = [
     "SCORERS",
     "Autoencoder",
+    "Factored",
     "FloatMatrix",
     "FromHistories",
     "Indices",

@@ -64,16 +64,23 @@ class Autoencoder(FromHistories):
 
     def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
         """What comes out for each user's history."""
-        vectors = self._vectors(users)
-        with_one = np.pad(vectors, ((0, 0), (0, 1)), constant_values=1)
-        return self._layers.items.products(with_one, out=out)
+        return self._layers.items.products(self.user_vectors(users), out=out)
+
+    @property
+    def item_vectors(self) -> FloatMatrix:
+        """The output weights of each item, and its bias as one more dimension."""
+        return np.column_stack([self.item_out, self.bias_out])
+
+    def user_vectors(self, users: Indices) -> FloatMatrix:
+        """The last hidden layer, o, of each user, and 1 in the dimension of the bias."""
+        return np.pad(self._last_layer(users), ((0, 0), (0, 1)), constant_values=1)
 
     def similarity(self) -> InnerProduct:
         """The cosine of the output weights of two items."""
         return by_cosine(self.item_out)
 
-    def _vectors(self, users: Indices) -> FloatMatrix:
-        """The last hidden layer, o, of each user [n, hidden]."""
+    def _last_layer(self, users: Indices) -> FloatMatrix:
+        """o of each user [n, hidden]."""
         histories = history_rows(self.histories, users, self.n_items)
         lengths = np.sqrt(np.diff(histories.indptr)).astype(np.float32)
         histories.data /= np.repeat(lengths, np.diff(histories.indptr))
@@ -88,7 +95,7 @@ class Autoencoder(FromHistories):
             np.ascontiguousarray(self.item_in),
             Tiled.of(self.to_latent.T),
             Tiled.of(self.from_latent.T),
-            Tiled.of(np.column_stack([self.item_out, self.bias_out])),
+            Tiled.of(self.item_vectors),
         )
 
     @cached_property
@@ -121,4 +128,4 @@ class _Layers(NamedTuple):
     item_in: FloatMatrix
     to_latent: Tiled
     from_latent: Tiled
-    items: Tiled  # with the bias as one more dimension, in which every user has 1
+    items: Tiled

@@ -51,6 +51,13 @@ class InnerProduct:
     def n_items(self) -> int:
         return len(self.items)
 
+    @property
+    def item_vectors(self) -> FloatMatrix:
+        return self.items
+
+    def user_vectors(self, users: Indices) -> FloatMatrix:
+        return self.users[users]
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         return {"users": self.users, "items": self.items}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,20 @@ class Scorer(Protocol):
 
     def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
         """One row of scores for each user [n, n_items], in `out` where that is given."""
+        ...
+
+
+@runtime_checkable
+class Factored(Protocol):
+    """A scorer whose scores are inner products, so that whoever multiplies faster may do so."""
+
+    @property
+    def item_vectors(self) -> FloatMatrix:
+        """One vector for each item [n_items, d]."""
+        ...
+
+    def user_vectors(self, users: Indices) -> FloatMatrix:
+        """One vector for each of these users [n, d]."""
         ...
 
 
