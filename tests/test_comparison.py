@@ -25,6 +25,7 @@ from ratiorec.comparison import (
     with_test_part,
 )
 from ratiorec.data.dataset import Dataset
+from ratiorec.data.split import RatioSplit
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import ConfigError, DataError, DeviceError, DivergenceError, StoppedError
 from ratiorec.events import Observer
@@ -352,7 +353,8 @@ def test_a_test_part_is_a_share_of_each_users_pairs_and_follows_from_the_seed() 
 
 def test_a_test_part_that_is_there_stays_as_it_is() -> None:
     train = random_interactions(np.random.default_rng(0), n_users=20, n_items=30, n_pairs=300)
-    there = Dataset("parts", train, train)
+    split = RatioSplit(0.3)(train, rng=np.random.default_rng(0))
+    there = Dataset("parts", split.train, split.held_out)
     assert with_test_part(there, 0.2) is there
     bare = Dataset("bare", train)
     assert with_test_part(bare, 0) is bare

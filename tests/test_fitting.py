@@ -101,6 +101,10 @@ def trained_by_hand(data: Interactions, n_steps: int, *, rng: np.random.Generato
         return run.scorer()
 
 
+def metrics(ndcg: float) -> dict[str, float]:
+    return {"recall@20": 0.0, "ndcg@20": ndcg}
+
+
 def rngs(seed: int = 0) -> tuple[np.random.Generator, ...]:
     """For the split, the search and the refit."""
     return tuple(map(np.random.default_rng, np.random.SeedSequence(seed).spawn(3)))
@@ -171,14 +175,16 @@ def test_the_search_ends_when_patience_is_lost() -> None:
 
 def test_a_gain_that_is_too_small_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([0.5, 0.5 * 1.11, 0.5 * 1.11 * 1.09, 0.5])
-    monkeypatch.setattr(fitting, "judge", lambda *_: {"recall@20": 0.0, "ndcg@20": next(scores)})
+    monkeypatch.setattr(
+        fitting, "judge", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(scores)}
+    )
     fitted = fit(settings=training_with(min_gain=0.1, patience=9))
     assert fitted.n_epochs == 2
     assert fitted.validation == {"recall@20": 0.0, "ndcg@20": 0.5 * 1.11}
 
 
 def test_of_equal_validations_the_earliest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "judge", lambda *_: {"recall@20": 0.0, "ndcg@20": 0.5})
+    monkeypatch.setattr(fitting, "judge", lambda *_, **__: metrics(0.5))
     fitted = fit()
     assert fitted.n_epochs == 1
     searched = [record for record in fitted.history if record["phase"] == "search"]
@@ -429,7 +435,9 @@ def test_patience_counts_on_after_an_interruption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     falling = itertools.count(-1, -1)
-    monkeypatch.setattr(fitting, "judge", lambda *_: {"recall@20": 0.0, "ndcg@20": next(falling)})
+    monkeypatch.setattr(
+        fitting, "judge", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(falling)}
+    )
     settings = training_with(epochs=9, patience=3)
     options = FitOptions(checkpoints=Checkpoints(tmp_path))
     with pytest.raises(StoppedError):

@@ -32,9 +32,9 @@ def test_the_commands_run_in_the_order_they_are_printed(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     items = ["tea", "jam", "oats", "rye", "salt", "figs", "milk", "plum", "beet", "leek", "dill"]
     users = ["ada", *(f"user{n}" for n in range(12))]
-    pairs = [(u, items[(n + k) % 11]) for n, u in enumerate(users) for k in range(5)]
+    pairs = [(u, items[(n + k) % 11]) for n, u in enumerate(users) for k in range(6)]
     Path("clicks.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in pairs))
-    held_out = [(u, items[(n + 5) % 11]) for n, u in enumerate(users)]
+    held_out = [(u, items[(n + 6) % 11]) for n, u in enumerate(users)]
     Path("held_out.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in held_out))
     run = commands()
     assert len(run) >= 6

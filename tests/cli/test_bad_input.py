@@ -146,7 +146,7 @@ def test_a_delimiter_or_column_that_is_not_in_the_file_is_refused(
         (("--set", "training.epoch=3"), "training", "epoch"),
         (("--set", "learning_rate=3"), "the settings", "learning_rate"),
         (("--set", "training.epochs=many"), "training.epochs", "'many'"),
-        (("--set", "risk.kind=bpr"), "risk.kind", "'bpr'"),
+        (("--set", "risk.kind=hinge"), "risk.kind", "'hinge'"),
         (("--set", "training.epochs"), "--set", "'training.epochs'"),
         (("--set", "training.epochs=0"), "training.epochs", "0"),
         (("--config", "none.toml"), "none.toml", "nothing"),

@@ -121,7 +121,11 @@ def test_a_settings_file_and_single_settings_are_laid_over_the_preset(
     )
     assert outcome.code == 0
     settings = Artifact.load(tmp_path / "model").settings
-    assert settings["encoder"] == {"kind": "factorisation", "dimension": 3, "initial_gain": 0.1}
+    assert settings["encoder"] == {
+        "kind": "factorisation",
+        "dimension": 3,
+        "initial": {"kind": "xavier", "gain": 0.1},
+    }
     assert settings["risk"]["weights"] == {"kind": "uniform"}
     assert (settings["training"]["epochs"], settings["training"]["penalty"]) == (2, 0.5)
 

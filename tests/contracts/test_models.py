@@ -43,6 +43,7 @@ BY_USERS = [
     "training.learning_rate=0.05",
     "training.penalty=0.002",
     "batches.n_users=12",
+    "batches.least_steps=1",
 ]
 BY_PAIRS = [
     "training.epochs=60",
