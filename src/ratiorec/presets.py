@@ -45,7 +45,7 @@ _LIGHTGCN = Settings(
     encoder=LightGCN(self_loops=False, initial=Normal(0.1)),
     risk=BPR(),
     batches=_PAIRS,
-    training=Training(learning_rate=0.005, penalty=1e-4, validate_every=20),
+    training=Training(learning_rate=0.005, penalty=1e-4, validate_every=10),
 )
 
 PRESETS: Mapping[str, AnySettings] = MappingProxyType(
@@ -62,16 +62,17 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         "dregn-cf-no-nn": Settings(risk=DensityRatio(upper_bound=math.inf)),
         "dregn-cf-uniform": UNIFORM,
         "dregn-cf-popularity": Settings(risk=DensityRatio(weights=Popularity(0.5))),
+        # a first model that has learnt the order turns it round, so it is stopped early
         "dregn-cf-static": TwoStage(
-            first=replace(UNIFORM, training=Training(epochs=60)), second=DREGN_CF
+            first=replace(UNIFORM, training=Training(epochs=5)), second=DREGN_CF
         ),
         # systems that the paper compares with
         "lightgcn": _LIGHTGCN,
-        "lightgcn-dns": replace(_LIGHTGCN, batches=replace(_PAIRS, sampler=samplers.Dynamic(16))),
+        "lightgcn-dns": replace(_LIGHTGCN, batches=replace(_PAIRS, sampler=samplers.Dynamic(8))),
         "ngcf": replace(
             _LIGHTGCN,
             encoder=NGCF(),
-            training=Training(learning_rate=0.003, penalty=1e-3, validate_every=20),
+            training=Training(learning_rate=0.003, penalty=1e-3, validate_every=10),
         ),
         "mult-vae": Settings(
             encoder=Variational(dropout=0.7, anneal_steps=2000),
