@@ -291,7 +291,7 @@ def test_another_seed_gives_other_bits(whole: Fitted) -> None:
 
 
 def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "ROWS_PER_BLOCK", 101)
+    monkeypatch.setattr(graph, "ENTRIES_PER_BLOCK", 101)
     # so many items that torch by itself would cut one tile of scores into three
     population = Synthetic(n_users=300, n_items=900, mean_pairs=40)
     data = population(rng=np.random.default_rng(0)).dataset.train

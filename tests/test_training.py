@@ -78,7 +78,7 @@ def assert_equal_bits(first: Descent, second: Descent) -> None:
 def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Blocks of rows so small that a graph of hundreds of nodes has several."""
     n_threads = torch.get_num_threads()
-    monkeypatch.setattr(graph, "ROWS_PER_BLOCK", 501)
+    monkeypatch.setattr(graph, "ENTRIES_PER_BLOCK", 501)
     yield
     torch.set_num_threads(n_threads)
 

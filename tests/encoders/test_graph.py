@@ -46,11 +46,11 @@ def example() -> Interactions:
 with_and_without_loops = pytest.mark.parametrize("self_loops", [True, False])
 
 
-@pytest.fixture(params=["torch", "scipy"])
+@pytest.fixture(params=["processor", "card"])
 def _product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both sparse products: torch's own, and the one for processors without it."""
-    if request.param == "scipy":
-        monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: False)
+    """Both products: that of a processor, and the one for graphics cards, which runs here too."""
+    if request.param == "card":
+        monkeypatch.setattr(graph_module, "_bags", graph_module._sparse_matrix)
 
 
 @with_and_without_loops
@@ -97,14 +97,14 @@ def test_the_product_is_the_dense_one_forwards_and_backwards(
 
 
 @pytest.mark.usefixtures("_product")
-@pytest.mark.parametrize("rows_per_block", [1, 7, 29, 30])
+@pytest.mark.parametrize("entries_per_block", [1, 7, 29, 1000])
 def test_several_blocks_of_rows_equal_one(
-    rows_per_block: int, monkeypatch: pytest.MonkeyPatch
+    entries_per_block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     data = example()
     table = torch.randn(30, 5, generator=torch.Generator().manual_seed(1))
     whole = Graph(data, self_loops=True, device=CPU) @ table
-    monkeypatch.setattr(graph_module, "ROWS_PER_BLOCK", rows_per_block)
+    monkeypatch.setattr(graph_module, "ENTRIES_PER_BLOCK", entries_per_block)
     cut = Graph(data, self_loops=True, device=CPU)
     torch.testing.assert_close(cut @ table, whole, rtol=0, atol=1e-7)
     with fixed_blocks():
@@ -145,3 +145,17 @@ def test_the_graph_of_many_pairs_is_symmetric() -> None:
     x, y = torch.randn(2, 500, 3, dtype=torch.float64, generator=generator)
     graph = Graph(data, self_loops=True, device=CPU)
     torch.testing.assert_close((y * (graph @ x)).sum(), (x * (graph @ y)).sum())
+
+
+def test_blocks_hold_about_equally_many_entries_and_every_row_once() -> None:
+    degrees = np.array([0, 3, 9, 1, 1, 1, 0, 50, 2, 2, 0])
+    indptr = np.concatenate([[0], np.cumsum(degrees)])
+    blocks = graph_module._even_blocks(indptr, 10)
+    assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(11))
+    for block in blocks:
+        longest = degrees[block].max()
+        assert degrees[block].sum() < 10 + longest
+
+
+def test_a_graph_without_pairs_has_one_block() -> None:
+    assert graph_module._even_blocks(np.zeros(5, np.int64), 10) == [slice(0, 4)]

@@ -79,11 +79,8 @@ def _devices() -> dict[str, Any]:
 
 
 def _kernels() -> dict[str, str]:
-    import torch
-
-    has_mkl = torch.backends.mkl.is_available()  # type: ignore[no-untyped-call]
     return {
-        "sparse product": "torch (MKL)" if has_mkl else "scipy, one core: torch has no MKL here",
+        "sparse product": "weighted sums of rows in blocks; on a graphics card a sparse matrix",
         "unlabelled term": "tiles, value and gradient together",
         "top-k": "numpy, exact",
     }
