@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec import fitting
+from ratiorec import fitting, validation
 from ratiorec.blocks import fixed_blocks
 from ratiorec.checkpoint import FILE, Checkpoints, Progress
 from ratiorec.data.batches import UserBatches
@@ -510,7 +510,7 @@ def test_a_share_that_leaves_no_pair_for_validation_is_refused() -> None:
 
 
 def test_so_many_validation_users_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "MOST_VALIDATION_USERS", 7)
+    monkeypatch.setattr(validation, "MOST_VALIDATION_USERS", 7)
     fitted = fit()
     assert fitted.n_validation_users == 7
     assert_same(fit(), fitted)

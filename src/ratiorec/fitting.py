@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,26 +19,18 @@ import torch
 from torch import Tensor
 
 from ratiorec.blocks import fixed_blocks
-from ratiorec.card import OnCard
 from ratiorec.checkpoint import Checkpoints, Progress
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
-from ratiorec.data.split import RatioSplit, Split
 from ratiorec.errors import ConfigError, StoppedError
-from ratiorec.evaluate import evaluate
 from ratiorec.events import EpochFinished, Observer, StepTaken
 from ratiorec.fit_options import FitOptions
 from ratiorec.machine import available_memory_mb
 from ratiorec.runs import Run
-from ratiorec.scorers import SCORERS, Scorer, StoredScorer
+from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.seen import SeenItems
 from ratiorec.settings import AnySettings
-
-SELECTED_BY = "ndcg@20"
-# enough to tell two epochs apart; more would make validation slower than training
-MOST_VALIDATION_USERS = 50_000
-
-Metrics = dict[str, float]
+from ratiorec.validation import SELECTED_BY, Metrics, judge, split_for_validation
 
 
 @dataclass(frozen=True)
@@ -82,7 +73,7 @@ class Fit:
         self.stop_requested = stop_requested
         split_seed, *self._run_seeds = _seed_sequence(seed).spawn(3)
         self.split = (
-            _split_for_validation(data, options.validation, np.random.default_rng(split_seed))
+            split_for_validation(data, options.validation, np.random.default_rng(split_seed))
             if options.validation
             else None
         )
@@ -303,36 +294,9 @@ def rebound(scorer: StoredScorer, histories: SeenItems) -> StoredScorer:
     return SCORERS[scorer.kind].from_arrays(scorer.arrays(), histories)
 
 
-def judge(
-    scorer: Scorer, train: Interactions, held_out: Interactions, *, device: torch.device
-) -> Metrics:
-    """Recall@20 and nDCG@20 on held-out pairs, ranked where the model is trained."""
-    ranker = None if device.type == "cpu" else partial(OnCard, device=device)
-    report = evaluate(scorer, SeenItems.of(train), held_out, ks=(20,), ranker=ranker)
-    return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
-
-
 def _seed_sequence(seed: int) -> np.random.SeedSequence:
     if seed < 0:
         raise ConfigError(
             "a seed cannot be negative", where="--seed", found=str(seed), wanted="0 or more"
         )
     return np.random.SeedSequence(seed)
-
-
-def _split_for_validation(data: Interactions, fraction: float, rng: np.random.Generator) -> Split:
-    split = RatioSplit(fraction)(data, rng=rng)
-    if split.held_out.n_pairs == 0:
-        raise ConfigError(
-            "no pair is left for validation",
-            where="--validation",
-            found=f"{fraction} of users with at most {int(data.user_degrees.max())} pairs",
-            wanted="a larger share, or 0 to train for the configured epochs",
-        )
-    judged = np.flatnonzero(split.held_out.user_degrees)
-    if len(judged) > MOST_VALIDATION_USERS:
-        chosen = np.zeros(data.n_users, dtype=bool)
-        chosen[rng.choice(judged, MOST_VALIDATION_USERS, replace=False)] = True
-        held_out = split.held_out.select(chosen[split.held_out.pair_users])
-        split = Split(split.train, held_out, split.n_users_kept_whole)
-    return split

@@ -217,7 +217,8 @@ def test_arrays_that_must_not_be_written_to_are_welcome() -> None:
     data.indptr.flags.writeable = False
     data.indices.flags.writeable = False
     for sampler in SAMPLERS:
-        sampler(data, device=CPU)
+        drawn = sampler(data, device=CPU)(torch.tensor([0]), rng=generator(0))
+        assert (drawn > 0).all()  # user 0 has item 0
 
 
 @pytest.mark.parametrize("exponent", [-0.1, math.inf, math.nan])

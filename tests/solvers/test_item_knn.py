@@ -95,5 +95,7 @@ def test_the_size_of_the_blocks_changes_nothing(
 
 def test_a_catalogue_of_a_million_items_is_no_obstacle_where_few_have_users() -> None:
     data = interactions([0, 0, 1], [5, 999_999, 5], n_users=2, n_items=1_000_000)
-    solver = ItemKNN()
-    solver.start(data, rng=np.random.default_rng(0), device=torch.device("cpu"), memory_mb=256)
+    rng, device = np.random.default_rng(0), torch.device("cpu")
+    solution = ItemKNN().start(data, rng=rng, device=device, memory_mb=256)
+    solution.sweep()
+    assert solution.scorer().scores(np.array([1]))[0].argmax() == 999_999

@@ -1,0 +1,72 @@
+"""Runs where there is a graphics card: python -m pytest --noconftest tests/test_capture.py"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from ratiorec.capture import WARM_UP_STEPS, Captured
+from ratiorec.data.pair_batches import PairBatches
+from ratiorec.data.samplers import Dynamic, Sampler, Uniform
+from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders.ngcf import NGCF
+from ratiorec.risk.pairwise import BPR
+from ratiorec.training import Descent, Training
+from small_data import random_interactions
+
+on_a_card = pytest.mark.skipif(
+    not torch.cuda.is_available(), reason="there is no graphics card to record steps on"
+)
+DATA = random_interactions(np.random.default_rng(0), n_users=200, n_items=150, n_pairs=3000)
+
+
+def run(encoder: LightGCN | NGCF, sampler: Sampler) -> Descent:
+    return Descent.start(
+        DATA,
+        encoder,
+        BPR(),
+        PairBatches(256, sampler),
+        Training(penalty=1e-3),
+        rng=np.random.default_rng(1),
+        device=torch.device("cuda"),
+    )
+
+
+def risks(descent: Descent, n_epochs: int) -> list[float]:
+    return [risk for _ in range(n_epochs) for told in descent.one_epoch(10**9) for risk in told]
+
+
+@on_a_card
+@pytest.mark.parametrize("sampler", [Uniform(), Dynamic(4)], ids=["uniform", "dynamic"])
+@pytest.mark.parametrize("encoder", [LightGCN(8), NGCF(8, dropout=0)], ids=["lightgcn", "ngcf"])
+def test_replayed_steps_equal_those_taken_one_by_one(
+    encoder: LightGCN | NGCF, sampler: Sampler
+) -> None:
+    replayed, plain = run(encoder, sampler), run(encoder, sampler)
+    assert isinstance(replayed._take_step, Captured)
+    plain._take_step = plain._eager_step
+    found, expected = risks(replayed, 3), risks(plain, 3)
+    assert len(found) == 3 * replayed.n_steps > WARM_UP_STEPS
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+@on_a_card
+def test_replayed_noise_is_new_at_every_step() -> None:
+    descent = run(NGCF(8, dropout=0.5), Uniform())
+    batch = next(descent.epochs(np.random.default_rng(0)))
+    for _ in range(WARM_UP_STEPS + 1):
+        descent._take_step(batch)
+    # nothing but the noise differs between these
+    descent._optimiser.param_groups[0]["lr"] = 0.0
+    assert len({float(descent._take_step(batch)) for _ in range(5)}) > 1
+
+
+@on_a_card
+def test_a_run_restored_on_the_card_goes_on() -> None:
+    whole, first = run(LightGCN(8), Uniform()), run(LightGCN(8), Uniform())
+    expected = risks(whole, 3)
+    risks(first, 1)
+    again = run(LightGCN(8), Uniform())
+    again.restore(*first.state())
+    np.testing.assert_allclose(risks(again, 2), expected[whole.n_steps :], rtol=1e-3)
