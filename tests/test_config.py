@@ -82,6 +82,7 @@ trainings = st.builds(
     steps_between=counts,
     patience=counts,
     min_gain=st.floats(0, 1),
+    tail=st.floats(0, 1),
 )
 some_samplers = st.one_of(
     st.just(samplers.Uniform()),

@@ -590,3 +590,15 @@ def test_a_model_that_reads_histories_reads_all_pairs_in_the_end(refit: bool) ->
     again = SCORERS[fitted.scorer.kind].from_arrays(fitted.scorer.arrays(), SeenItems.of(DATA))
     users = np.arange(DATA.n_users)
     assert again.scores(users).tobytes() == fitted.scorer.scores(users).tobytes()
+
+
+@pytest.mark.parametrize(("tail", "n_epochs"), [(0, 4 + 2), (0.25, 4 + 2), (1.0, 4 + 4)])
+def test_a_slow_curve_is_given_a_share_of_its_steps_to_rise_again(
+    tail: float, n_epochs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the best of all is the fourth
+    scores = itertools.chain([0.1, 0.2, 0.3, 0.4], itertools.repeat(0.4))
+    monkeypatch.setattr(fitting, "judge", lambda *_, **__: metrics(next(scores)))
+    fitted = fit(settings=training_with(epochs=60, patience=2, tail=tail))
+    assert sum(record["phase"] == "search" for record in fitted.history) == n_epochs
+    assert fitted.n_epochs == 4

@@ -85,7 +85,7 @@ def test_a_run_that_had_not_begun_has_nothing_to_restore() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("validate_every", 0), ("patience", 0), ("min_gain", -0.1)]
+    ("name", "value"), [("validate_every", 0), ("patience", 0), ("min_gain", -0.1), ("tail", -1)]
 )
 def test_a_stopping_setting_out_of_range_is_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(ConfigError, match=rf"stopping\.{name}"):

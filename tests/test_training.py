@@ -273,6 +273,7 @@ def test_a_model_that_is_not_finite_is_refused(
         ("patience", 0),
         ("min_gain", -0.1),
         ("min_gain", math.nan),
+        ("tail", -0.1),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: float) -> None:

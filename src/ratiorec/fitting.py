@@ -170,11 +170,17 @@ class Fit:
 
     def _why_done(self, run: Run, phase: str, last_step: int) -> str | None:
         """Why no step follows, or None where one does."""
-        if phase == "search" and self._stale >= self.settings.stopping.patience:
+        if phase == "search" and self._out_of_patience(run):
             return "no gain"
         if run.step >= last_step:
             return "last step"
         return "time budget" if self._out_of_time(run, phase) else None
+
+    def _out_of_patience(self, run: Run) -> bool:
+        stopping = self.settings.stopping
+        if self.best is None or self._stale < stopping.patience:
+            return False
+        return run.step >= int(self.best["step"]) * (1 + stopping.tail)
 
     def _finish_epoch(self, run: Run, phase: str, last_step: int) -> None:
         record = {

@@ -45,7 +45,7 @@ _LIGHTGCN = Settings(
     encoder=LightGCN(self_loops=False, initial=Normal(0.1)),
     risk=BPR(),
     batches=_PAIRS,
-    training=Training(learning_rate=0.005, penalty=1e-4, validate_every=10),
+    training=Training(learning_rate=0.005, penalty=1e-4, validate_every=10, tail=0.25),
 )
 
 PRESETS: Mapping[str, AnySettings] = MappingProxyType(
@@ -72,7 +72,7 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         "ngcf": replace(
             _LIGHTGCN,
             encoder=NGCF(),
-            training=Training(learning_rate=0.003, penalty=1e-3, validate_every=10),
+            training=replace(_LIGHTGCN.training, learning_rate=0.003, penalty=1e-3),
         ),
         "mult-vae": Settings(
             encoder=Variational(dropout=0.7, anneal_steps=2000),

@@ -21,15 +21,17 @@ from ratiorec.solvers.protocol import Solution, Solver
 class Stopping:
     """When to look at the validation pairs between sweeps, and when to stop.
 
-    After `patience` validations in a row without a gain of `min_gain`, as a share.
+    After `patience` validations in a row without a gain of `min_gain`, as a share, and no sooner
+    than `tail` times the best one's sweeps after it.
     """
 
     validate_every: int = 1
     patience: int = 3
     min_gain: float = 0.001
+    tail: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, least in (("validate_every", 1), ("patience", 1), ("min_gain", 0)):
+        for name, least in (("validate_every", 1), ("patience", 1), ("min_gain", 0), ("tail", 0)):
             value = getattr(self, name)
             if not least <= value < math.inf:
                 raise ConfigError(

@@ -36,8 +36,9 @@ class Training:
     be run. `penalty` is λ (theory: R6). Validation happens every `validate_every` epochs, but
     no sooner than `steps_between` steps after the last: few users make short epochs, and a
     plateau of a few steps must not look like the end. Training stops after `patience` of them
-    in a row without a better nDCG@20; better means by a share of at least `min_gain`, since
-    smaller differences are noise.
+    in a row without a better nDCG@20, and no sooner than `tail` times the best one's steps after
+    it: a slow curve rests longer. Better means by a share of at least `min_gain`, since smaller
+    differences are noise.
     """
 
     learning_rate: float = 0.01
@@ -47,6 +48,7 @@ class Training:
     steps_between: int = 50
     patience: int = 4
     min_gain: float = 0.001
+    tail: float = 0.0
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -57,6 +59,7 @@ class Training:
             ("steps_between", 1),
             ("patience", 1),
             ("min_gain", 0),
+            ("tail", 0),
         ):
             value = getattr(self, name)
             if not least <= value < math.inf:
