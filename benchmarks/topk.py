@@ -21,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from ratiorec.evaluate import evaluate
-from ratiorec.recommend import Exact, SeenItems
+from ratiorec.recommend import Exact
 from ratiorec.scorers import InnerProduct
+from ratiorec.seen import SeenItems
 
 
 def main() -> None:

@@ -20,6 +20,7 @@ install_import_hook(
         "ratiorec.encoders",
         "ratiorec.risk",
         "ratiorec.scores",
+        "ratiorec.solvers",
         "ratiorec.training",
     ],
     "shape_checks.checked",

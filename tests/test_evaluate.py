@@ -16,8 +16,8 @@ import reference.metrics as slow
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError
 from ratiorec.evaluate import Report, compare, evaluate
-from ratiorec.recommend import SeenItems
 from ratiorec.scorers import InnerProduct
+from ratiorec.seen import SeenItems
 
 
 def rows(lists: list[list[int]]) -> SeenItems:
@@ -262,7 +262,7 @@ def test_figures_and_intervals_do_not_depend_on_the_number_of_threads() -> None:
     script = """
 import json, numpy as np
 from ratiorec.evaluate import evaluate
-from ratiorec.recommend import SeenItems
+from ratiorec.seen import SeenItems
 from ratiorec.scorers import InnerProduct
 rng = np.random.default_rng(0)
 pairs = SeenItems(np.arange(0, 2001, 2), rng.integers(500, size=2000).astype(np.int32))

@@ -297,8 +297,8 @@ def test_a_reader_finds_the_old_model_or_the_new_one(saved: Path) -> None:
 
 def small_model() -> Artifact:
     from ratiorec.data.vocabulary import Vocabulary
-    from ratiorec.recommend import SeenItems
     from ratiorec.scorers import InnerProduct
+    from ratiorec.seen import SeenItems
 
     rng = np.random.default_rng(0)
     items = Vocabulary(np.array(["a", "bé", "c"], object), "item").with_names(["A", "B", "C"])

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from ratiorec.errors import ConfigError
-from ratiorec.recommend import Exact, Ranking, similar_items, top_k
-from ratiorec.scorers import FloatMatrix, Indices, InnerProduct
-from ratiorec.seen import SeenItems
+from ratiorec.recommend import Exact, Ranking, top_k
+from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, by_cosine
+from ratiorec.seen import SeenItems, itself
 from small_scorers import rows_of
 
 few_values = st.sampled_from([-np.inf, -2.5, -0.0, 0.0, 1.0, 1.5])
@@ -224,10 +224,14 @@ def test_no_users_give_an_empty_ranking() -> None:
     assert ranking.items.shape == ranking.scores.shape == (0, 3)
 
 
+def most_similar(factors: FloatMatrix, items: Indices, k: int) -> Ranking:
+    return Exact(k)(by_cosine(factors), items, seen=itself(len(factors)))
+
+
 def test_similar_items_are_nearest_by_angle_and_never_the_item_itself() -> None:
     angles = np.radians([0, 10, 100, 350])
     factors = np.stack([np.cos(angles), np.sin(angles)], 1) * [[1], [50], [2], [0.1]]
-    ranking = similar_items(factors.astype(np.float32), np.array([1]), 5)
+    ranking = most_similar(factors.astype(np.float32), np.array([1]), 5)
     assert ranking.items.tolist() == [[0, 3, 2, -1, -1]]
     expected = np.cos(np.radians([10, 20, 90]))
     np.testing.assert_allclose(ranking.scores[0, :3], expected, atol=1e-6)
@@ -235,5 +239,5 @@ def test_similar_items_are_nearest_by_angle_and_never_the_item_itself() -> None:
 
 def test_an_item_without_direction_is_similar_to_nothing() -> None:
     factors = np.array([[0, 0], [1, 0], [-1, 0]], np.float32)
-    ranking: Ranking = similar_items(factors, np.array([0, 1]), 2)
+    ranking: Ranking = most_similar(factors, np.array([0, 1]), 2)
     assert ranking.scores.tolist() == [[0, 0], [0, -1]]

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from ratiorec import metrics
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError
-from ratiorec.recommend import Exact, Pairs, Progress, Ranking, pairs_of
+from ratiorec.recommend import Exact, Progress, Ranking
 from ratiorec.scorers import Indices, Scorer
+from ratiorec.seen import Pairs, pairs_of
 from ratiorec.tables import arrow_column, write_table
 
 if TYPE_CHECKING:

@@ -15,11 +15,7 @@ from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import FloatMatrix, Indices, Scorer
-from ratiorec.scorers import by_cosine as by_cosine
-from ratiorec.seen import Pairs as Pairs
-from ratiorec.seen import SeenItems as SeenItems
-from ratiorec.seen import itself as itself
-from ratiorec.seen import pairs_of as pairs_of
+from ratiorec.seen import Pairs, pairs_of
 
 Progress = Callable[[int, int], None]
 """Told how many rows are done, and of how many."""
@@ -186,12 +182,6 @@ class Exact:
         n_threads = min(self.n_threads or _n_cores(), max(1, n_affordable // 8))
         n_rows = min(max(8, _CACHED_BYTES // row_bytes), n_affordable // n_threads)
         return n_rows - n_rows % 8 or n_rows, n_threads  # scorers work on eight users at a time
-
-
-def similar_items(item_factors: FloatMatrix, items: Indices, k: int) -> Ranking:
-    """The k items nearest to each given one by cosine; an item is not similar to itself."""
-    scorer = by_cosine(item_factors)
-    return Exact(k)(scorer, items, seen=itself(scorer.n_items))
 
 
 def _blocked(n_items: int, allow: Indices | None, deny: Indices | None) -> NDArray[np.bool_] | None:
