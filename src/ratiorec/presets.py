@@ -39,13 +39,13 @@ from ratiorec.training import Training
 DREGN_CF = Settings()
 UNIFORM = Settings(risk=DensityRatio(weights=Uniform()))
 
-_PAIRS = PairBatches(32768, dealing=EqualUsers(), least_steps=20)
+_PAIRS = PairBatches(65536, dealing=EqualUsers(), least_steps=20)
 # LightGCN's graph has no self loops, and its vectors start a hundred times larger
 _LIGHTGCN = Settings(
     encoder=LightGCN(self_loops=False, initial=Normal(0.1)),
     risk=BPR(),
     batches=_PAIRS,
-    training=Training(learning_rate=0.005, penalty=1e-4, validate_every=10, tail=0.25),
+    training=Training(learning_rate=0.005, penalty=3e-4, validate_every=10, tail=0.25),
 )
 
 PRESETS: Mapping[str, AnySettings] = MappingProxyType(
@@ -72,10 +72,11 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         "ngcf": replace(
             _LIGHTGCN,
             encoder=NGCF(),
+            batches=replace(_PAIRS, n_pairs=32768),
             training=replace(_LIGHTGCN.training, learning_rate=0.003, penalty=1e-3),
         ),
         "mult-vae": Settings(
-            encoder=Variational(dropout=0.7, anneal_steps=2000),
+            encoder=Variational(dropout=0.85, anneal_steps=2000),
             risk=Multinomial(),
             batches=UserBatches(500, least_steps=10),
             training=Training(learning_rate=0.001, penalty=0.2, validate_every=10),
