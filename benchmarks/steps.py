@@ -2,6 +2,7 @@
 
     python benchmarks/steps.py gowalla --device cuda
     python benchmarks/steps.py ml-100k --presets lightgcn,dregn-cf
+    python benchmarks/steps.py gowalla --presets lightgcn+experiments/lightgcn-published.toml
 
 Where a step can be recorded as a CUDA graph, it is measured replayed and as it is. The floor of
 a step on the graph is its sparse products alone, forwards and backwards; that of others is not
@@ -15,12 +16,14 @@ import json
 import sys
 import time
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from ratiorec.blocks import fixed_blocks
+from ratiorec.config import resolve
 from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.lightgcn import LightGCN
@@ -47,7 +50,16 @@ def main() -> None:
 
 
 def descending() -> list[str]:
-    return [name for name, settings in PRESETS.items() if isinstance(settings, Settings)]
+    names = [name for name, settings in PRESETS.items() if isinstance(settings, Settings)]
+    return [*names, "lightgcn+experiments/lightgcn-published.toml"]
+
+
+def settings_of(name: str) -> Settings:
+    """A preset, or a preset + a file that is laid over it."""
+    preset, _, file = name.partition("+")
+    settings = resolve(PRESETS[preset], file=Path(file) if file else None, assignments=())
+    assert isinstance(settings, Settings)
+    return settings
 
 
 def size_of(data: Interactions) -> dict[str, int]:
@@ -55,8 +67,7 @@ def size_of(data: Interactions) -> dict[str, int]:
 
 
 def measure(name: str, data: Interactions, device: torch.device, n_steps: int) -> list[Any]:
-    settings = PRESETS[name]
-    assert isinstance(settings, Settings)
+    settings = settings_of(name)
     run = settings.descent(data, rng=np.random.default_rng(0), device=device)
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats()

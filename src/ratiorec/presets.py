@@ -73,7 +73,7 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
             _LIGHTGCN,
             encoder=NGCF(),
             batches=replace(_PAIRS, n_pairs=32768),
-            training=replace(_LIGHTGCN.training, learning_rate=0.003, penalty=1e-3),
+            training=replace(_LIGHTGCN.training, learning_rate=0.005, penalty=3e-3),
         ),
         "mult-vae": Settings(
             encoder=Variational(dropout=0.85, anneal_steps=2000),

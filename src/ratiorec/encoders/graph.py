@@ -118,6 +118,8 @@ def _sparse_matrix(
     with warnings.catch_warnings():
         # torch calls the whole format a beta; of it only this product is used, and tested
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+        # said by some releases even where the checks are asked for, as below
+        warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly disabled")
         matrix = torch.sparse_csr_tensor(
             torch.from_numpy(indptr.astype(np.int32)),
             torch.from_numpy(indices),
