@@ -1,6 +1,6 @@
 """Run a benchmark and keep what it printed, with command, machine, versions and commit.
 
-python benchmarks/record.py topk --k 100       # results/bench-topk.json
+python benchmarks/record.py graph_memory       # results/bench-graph_memory.json
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes the result tables of the README and of docs/rivals.md from the JSON files beside this one.
+"""Writes the result tables of the README and of the docs from the JSON files beside this one.
 
 `python results/table.py` rewrites them; with `--check` it only says whether they are up to date,
 by its exit code.
@@ -6,6 +6,7 @@ by its exit code.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import json
 import statistics
@@ -13,6 +14,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
+
+import performance
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
@@ -161,12 +164,18 @@ def with_table(text: str, name: str, content: str) -> str:
 def pages() -> dict[Path, str]:
     """The pages as they should be."""
     readme, rivals = ROOT / "README.md", ROOT / "docs" / "rivals.md"
+    speed = ROOT / "docs" / "performance.md"
     return {
         readme: with_table(
             readme.read_text(encoding="utf-8"), "results", table(METHOD, method_records())
         ),
         rivals: with_table(
             rivals.read_text(encoding="utf-8"), "rivals", table(RIVALS, rival_records())
+        ),
+        speed: functools.reduce(
+            lambda text, named: with_table(text, *named),
+            performance.tables().items(),
+            speed.read_text(encoding="utf-8"),
         ),
     }
 

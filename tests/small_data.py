@@ -73,6 +73,18 @@ def handmade_batch(
     )
 
 
+def only_user(batch: Batch, row: int) -> Batch:
+    """One user of a batch, with all its candidates."""
+    own = batch.rows == row
+    return dataclasses.replace(
+        batch,
+        users=batch.users[[row]],
+        rows=torch.zeros_like(batch.rows[own]),
+        columns=batch.columns[own],
+        prior=batch.prior[[row]],
+    )
+
+
 def random_batch(rng: np.random.Generator, *, n_users: int, n_items: int) -> Batch:
     """A batch that no sampler made: some rows of larger tables, in any order."""
     n_drawn = int(rng.integers(2, n_users + 1))

@@ -27,12 +27,15 @@ from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.initial import Normal, Xavier
 from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.encoders.ngcf import NGCF
+from ratiorec.encoders.spectral import Spectral
+from ratiorec.encoders.variational import Variational
 from ratiorec.errors import ConfigError
 from ratiorec.parts import CONSTANTS, KINDS
 from ratiorec.presets import PRESETS
 from ratiorec.risk.bregman import GENERATORS, KULLBACK_LEIBLER, Generator
 from ratiorec.risk.correction import SAMPLING
 from ratiorec.risk.density_ratio import DensityRatio
+from ratiorec.risk.fused.choice import EXECUTIONS
 from ratiorec.risk.pairwise import BPR
 from ratiorec.risk.plain import WeightedDRE, WeightedPU
 from ratiorec.risk.weights import Frozen, HardSample, Popularity, Uniform
@@ -49,6 +52,7 @@ weights = st.one_of(
     st.just(HardSample()), st.just(Uniform()), st.builds(Popularity, exponent=st.floats(-2, 2))
 )
 links = st.sampled_from(list(LINKS.values()))
+executions = st.sampled_from(list(EXECUTIONS.values()))
 risks = st.one_of(
     st.builds(
         DensityRatio,
@@ -57,9 +61,10 @@ risks = st.one_of(
         weights=weights,
         sampling=st.sampled_from(list(SAMPLING.values())),
         upper_bound=st.one_of(st.just(math.inf), rates),
+        execution=executions,
     ),
-    st.builds(WeightedDRE, link=links, weights=weights),
-    st.builds(WeightedPU, link=links, weights=weights),
+    st.builds(WeightedDRE, link=links, weights=weights, execution=executions),
+    st.builds(WeightedPU, link=links, weights=weights, execution=executions),
 )
 initials = st.one_of(st.builds(Xavier, gain=rates), st.builds(Normal, deviation=rates))
 encoders = st.one_of(
@@ -147,6 +152,7 @@ def test_a_table_names_its_parts() -> None:
         "weights": {"kind": "hard-sample"},
         "sampling": "inverse-inclusion",
         "upper_bound": 70.0,
+        "execution": "auto",
     }
 
 
@@ -270,6 +276,16 @@ def test_a_number_where_a_table_belongs_is_refused(section: str) -> None:
 )
 def test_a_number_out_of_range_is_refused_by_its_part(table: dict[str, Any], where: str) -> None:
     assert refusal(table).where == where
+
+
+def test_a_kind_that_another_part_takes_is_refused_where_it_does_not_fit() -> None:
+    spectral = {"initial": {"kind": "spectral", "length": 1.0}}
+    fits = from_table(LightGCN, spectral, where="encoder")
+    assert fits.initial == Spectral(length=1.0)
+    with pytest.raises(
+        ConfigError, match=r"encoder\.initial\.kind.*wanted: one of xavier, normal\)"
+    ):
+        from_table(Variational, spectral, where="encoder")
 
 
 def test_a_kind_may_be_given_by_its_name_alone() -> None:

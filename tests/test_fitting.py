@@ -19,7 +19,7 @@ from ratiorec.data.batches import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import RatioSplit
 from ratiorec.data.synthetic import Synthetic
-from ratiorec.encoders import graph
+from ratiorec.encoders import sparse_rows
 from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, StoppedError
@@ -291,7 +291,7 @@ def test_another_seed_gives_other_bits(whole: Fitted) -> None:
 
 
 def test_the_same_bits_on_any_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph, "ENTRIES_PER_BLOCK", 101)
+    monkeypatch.setattr(sparse_rows, "ENTRIES_PER_BLOCK", 101)
     # so many items that torch by itself would cut one tile of scores into three
     population = Synthetic(n_users=300, n_items=900, mean_pairs=40)
     data = population(rng=np.random.default_rng(0)).dataset.train

@@ -12,7 +12,7 @@ import torch
 from ratiorec.blocks import fixed_blocks
 from ratiorec.data.batches import Batch, UserBatches
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders import graph
+from ratiorec.encoders import sparse_rows
 from ratiorec.encoders.encoder import Encoder, half_squared_norms
 from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.lightgcn import LightGCN
@@ -78,7 +78,7 @@ def assert_equal_bits(first: Descent, second: Descent) -> None:
 def _many_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Blocks of rows so small that a graph of hundreds of nodes has several."""
     n_threads = torch.get_num_threads()
-    monkeypatch.setattr(graph, "ENTRIES_PER_BLOCK", 501)
+    monkeypatch.setattr(sparse_rows, "ENTRIES_PER_BLOCK", 501)
     yield
     torch.set_num_threads(n_threads)
 
@@ -223,6 +223,9 @@ class OneBatch:
 
     def __call__(self, rng: np.random.Generator) -> Iterator[Batch]:
         yield self.batch
+
+    def complete(self, dealt: Batch) -> Batch:
+        return dealt
 
 
 def test_a_learning_rate_that_is_far_too_high_stops_with_the_step() -> None:

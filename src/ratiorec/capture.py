@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -17,27 +17,24 @@ class Captured:
     """Replays `step` for batches whose tensors always have the same sizes.
 
     The first steps run as they are. The step must not wait for the card, and `noise` is its only
-    source of randomness.
+    source of randomness. What a batch holds beside tensors is part of the recording: another
+    value of it is recorded anew.
     """
 
     def __init__(self, step: Callable[[Any], Tensor], *, noise: torch.Generator) -> None:
         self._step = step
         self._noise = noise
         self._n_taken = 0
-        self._graph: torch.cuda.CUDAGraph | None = None
-        self._batch: Any = None
-        self._risk = torch.empty(0)
+        self._recordings: dict[Any, _Recording] = {}
 
     def __call__(self, batch: Any) -> Tensor:
         if self._n_taken < WARM_UP_STEPS:
             self._n_taken += 1
             return self._aside(batch)
-        if self._graph is None:
-            self._graph = self._record(batch)
-        for field in fields(batch):
-            getattr(self._batch, field.name).copy_(getattr(batch, field.name))
-        self._graph.replay()
-        return self._risk.clone()
+        key = tuple(value for value in _values(batch) if not isinstance(value, Tensor))
+        if key not in self._recordings:
+            self._recordings[key] = self._record(batch)
+        return self._recordings[key].replay(batch)
 
     def _aside(self, batch: Any) -> Tensor:
         """A step as it is, on a stream of its own, as recording asks for."""
@@ -48,10 +45,28 @@ class Captured:
         torch.cuda.current_stream().wait_stream(stream)
         return risk
 
-    def _record(self, batch: Any) -> torch.cuda.CUDAGraph:
-        self._batch = type(batch)(*(getattr(batch, field.name).clone() for field in fields(batch)))
+    def _record(self, batch: Any) -> _Recording:
+        values = (v.clone() if isinstance(v, Tensor) else v for v in _values(batch))
+        held = type(batch)(*values)
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._noise)
         with torch.cuda.graph(graph):
-            self._risk = self._step(self._batch)
-        return graph
+            risk = self._step(held)
+        return _Recording(graph, held, risk)
+
+
+class _Recording(NamedTuple):
+    graph: torch.cuda.CUDAGraph
+    batch: Any  # whose tensors the graph reads
+    risk: Tensor  # which the graph writes
+
+    def replay(self, batch: Any) -> Tensor:
+        for held, given in zip(_values(self.batch), _values(batch), strict=True):
+            if isinstance(held, Tensor):
+                held.copy_(given)
+        self.graph.replay()
+        return self.risk.clone()
+
+
+def _values(batch: Any) -> list[Any]:
+    return [getattr(batch, field.name) for field in fields(batch)]

@@ -10,7 +10,7 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from ratiorec.errors import ConfigError
 from ratiorec.parts import CONSTANTS, KINDS
@@ -62,11 +62,18 @@ def _from_value(name: str, value: Any, hint: Any, *, where: str) -> Any:
         return _named(CONSTANTS[name], value, where=where)
     if name in KINDS:
         table = {"kind": value} if isinstance(value, str) else dict(_table(value, where=where))
-        kind = _named(KINDS[name], table.pop("kind", None), where=f"{where}.kind")
+        kinds = {n: kind for n, kind in KINDS[name].items() if _may_hold(hint, kind)}
+        kind = _named(kinds, table.pop("kind", None), where=f"{where}.kind")
         return from_table(kind, table, where=where)
     if dataclasses.is_dataclass(hint):
         return from_table(hint, _table(value, where=where), where=where)  # type: ignore[arg-type]
     return _scalar(value, hint, where=where)
+
+
+def _may_hold(hint: Any, kind: type) -> bool:
+    """Whether a field takes this kind; one whose kinds are told by a protocol takes them all."""
+    allowed = get_args(hint)
+    return not allowed or kind in allowed
 
 
 def _named(choices: Mapping[str, Any], value: Any, *, where: str) -> Any:

@@ -14,11 +14,13 @@ from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.initial import Normal, Xavier
 from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.encoders.ngcf import NGCF
+from ratiorec.encoders.spectral import Spectral
 from ratiorec.encoders.variational import Variational
 from ratiorec.risk import weights
 from ratiorec.risk.bregman import GENERATORS
 from ratiorec.risk.correction import SAMPLING
 from ratiorec.risk.density_ratio import DensityRatio
+from ratiorec.risk.fused.choice import EXECUTIONS
 from ratiorec.risk.multinomial import Multinomial
 from ratiorec.risk.pairwise import BPR
 from ratiorec.risk.plain import WeightedDRE, WeightedPU
@@ -32,7 +34,12 @@ from ratiorec.solvers.wmf import WMF
 
 # fields that hold one of several constants, chosen by name
 CONSTANTS: Mapping[str, Mapping[str, Any]] = MappingProxyType(
-    {"generator": GENERATORS, "link": LINKS, "sampling": SAMPLING}
+    {
+        "generator": GENERATORS,
+        "link": LINKS,
+        "sampling": SAMPLING,
+        "execution": EXECUTIONS,
+    }
 )
 # fields that hold one of several kinds of part, each with settings of its own
 KINDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
@@ -44,7 +51,7 @@ KINDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
             "enmf": ENMF,
             "variational": Variational,
         },
-        "initial": {"xavier": Xavier, "normal": Normal},
+        "initial": {"xavier": Xavier, "normal": Normal, "spectral": Spectral},
         "risk": {
             "density-ratio": DensityRatio,
             "weighted-dre": WeightedDRE,

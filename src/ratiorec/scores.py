@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -23,32 +23,57 @@ class Embeddings(NamedTuple):
 def pair_scores(
     users: UserFactors, items: ItemFactors, rows: PositiveIndex, columns: PositiveIndex
 ) -> PerPositive:
-    """s(u,i) = e_uᵀe_i for listed pairs only (theory: S1)."""
-    return (users[rows] * items[columns]).sum(-1)
+    """s(u,i) = e_uᵀe_i for listed pairs only (theory: S1).
+
+    A pair in a spare place, whose row is beyond the last user, has some score or other.
+    """
+    owners = rows.clamp_max(len(users) - 1)
+    return (users.index_select(0, owners) * items.index_select(0, columns)).sum(-1)
+
+
+class Pointwise(Protocol):
+    """A function of every entry for itself, differentiable by autograd where no `out` is given."""
+
+    def __call__(self, entries: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+        """The function's values.
+
+        `out` is room for them, which spares a tile of scores its temporary copies; what counts is
+        what is returned, which may be `entries` itself.
+        """
+
+
+class WithSlope(Protocol):
+    """A ratio and its derivative."""
+
+    def __call__(
+        self, scores: Tensor, /, *, out: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Both together; `out` is room for them, and they may be one tensor."""
 
 
 class Link(NamedTuple):
-    """An increasing map from score to ratio (theory: S2).
+    """An increasing map from score to ratio, with and without its slope (theory: S2)."""
 
-    `ratio` is differentiable by autograd; `with_slope` gives the ratio and its derivative
-    together, since they may share their costly part.
-    """
-
-    ratio: Callable[[Tensor], Tensor]
-    with_slope: Callable[[Tensor], tuple[Tensor, Tensor]]
+    ratio: Pointwise
+    with_slope: WithSlope
 
 
-def _softplus(score: Tensor) -> Tensor:
+def _softplus(scores: Tensor, /, *, out: Tensor | None = None) -> Tensor:
     # torch turns to the identity above a threshold; its default, 20, costs half the digits
-    return functional.softplus(score, threshold=50)
+    return functional.softplus(scores, threshold=50, out=out)  # type: ignore[call-arg]
 
 
-def _softplus_with_slope(score: Tensor) -> tuple[Tensor, Tensor]:
-    return _softplus(score), torch.sigmoid(score)
+def _softplus_with_slope(
+    scores: Tensor, /, *, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    ratio, slope = out or (None, None)
+    return _softplus(scores, out=ratio), torch.sigmoid(scores, out=slope)
 
 
-def _exponential_with_slope(score: Tensor) -> tuple[Tensor, Tensor]:
-    ratio = score.exp()
+def _exponential_with_slope(
+    scores: Tensor, /, *, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    ratio = torch.exp(scores, out=out and out[0])
     return ratio, ratio
 
 

@@ -15,8 +15,9 @@ import torch
 from torch import Tensor
 
 from ratiorec.capture import Captured
-from ratiorec.data.batches import AnyBatch, AnyEpochs
+from ratiorec.data.batches import AnyEpochs, Epochs
 from ratiorec.data.interactions import Interactions
+from ratiorec.data.static_batches import StaticEpochs
 from ratiorec.encoders.encoder import Encoder
 from ratiorec.errors import ConfigError, DivergenceError, ModelError
 from ratiorec.scorers import StoredScorer
@@ -112,7 +113,7 @@ class Descent:
             encoder.parameters(), lr=settings.learning_rate, fused=True, capturable=on_card
         )
         self._burst = STEPS_PER_BURST if on_card else 1
-        self._take_step: Callable[[AnyBatch], Tensor] = self._eager_step
+        self._take_step: Callable[[Any], Tensor] = self._eager_step
         if on_card and epochs.same_shape:
             self._take_step = Captured(self._eager_step, noise=self.encoder.noise)
 
@@ -132,7 +133,7 @@ class Descent:
         return cls(
             encoder(data, rng=rng, device=device),
             risk,
-            batches(data, device=device),
+            _dealt(batches(data, device=device), risk, device),
             settings,
             histories=SeenItems.of(data),
             rng=rng,
@@ -165,13 +166,13 @@ class Descent:
         self._rng.bit_generator.state = self._epoch_start
         taken_before = self.step_in_epoch
         risks: list[Tensor] = []
-        for position, batch in enumerate(self.epochs(self._rng)):
+        for position, dealt in enumerate(self.epochs(self._rng)):
             if position < taken_before:
                 continue
             if self.device.type == "cpu":  # a card's noise goes on from step to step by itself
                 assert self.encoder.noise is not None
                 self.encoder.noise.manual_seed(self._noise_seed + self.step)
-            risks.append(self._take_step(batch.to(self.device)))
+            risks.append(self._take_step(dealt.to(self.device)))
             self._move_on()
             if len(risks) == self._burst or self.step_in_epoch == 0 or self.step >= until:
                 yield self._finite(risks)
@@ -187,8 +188,9 @@ class Descent:
             self.step_in_epoch = 0
             self._epoch_start = self._rng.bit_generator.state
 
-    def _eager_step(self, batch: AnyBatch) -> Tensor:
+    def _eager_step(self, dealt: Any) -> Tensor:
         self._optimiser.zero_grad()
+        batch = self.epochs.complete(dealt)
         risk = self.risk(self.encoder(batch), batch)
         (risk + self.settings.penalty * self.encoder.penalty(batch)).backward()  # type: ignore[no-untyped-call]
         self._optimiser.step()
@@ -247,3 +249,10 @@ class Descent:
         self.epoch = position["epoch"]
         self.step_in_epoch = position["step_in_epoch"]
         self._epoch_start = position["epoch_start"]
+
+
+def _dealt(epochs: AnyEpochs, risk: Risk, device: torch.device) -> AnyEpochs:
+    """On a graphics card, batches of one size wherever the risk leaves spare places out."""
+    if device.type != "cuda" or not getattr(risk, "leaves_spare_places_out", False):
+        return epochs
+    return StaticEpochs(epochs, device) if isinstance(epochs, Epochs) else epochs

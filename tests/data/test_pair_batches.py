@@ -193,8 +193,9 @@ def test_a_batch_larger_than_what_is_drawn_at_a_time_is_drawn_whole(
 def test_the_penalty_sees_positives_and_unlabelled_items_apart() -> None:
     batch = next(PairBatches(5, Dynamic(3))(some_data(), device=CPU)(np.random.default_rng(1)))
     positives, unlabelled = batch.shown_items
-    assert torch.equal(positives, batch.items)
-    assert torch.equal(unlabelled, batch.unlabelled)
+    assert torch.equal(positives.items, batch.items)
+    assert torch.equal(unlabelled.items, batch.unlabelled)
+    assert positives.takes_part is unlabelled.takes_part is None
 
 
 def test_a_batch_moves_to_a_device_whole() -> None:

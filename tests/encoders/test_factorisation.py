@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.encoders.encoder import first_vectors
 from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.initial import Xavier
+from ratiorec.encoders.initial import Xavier, first_vectors
 from ratiorec.encoders.lightgcn import LightGCN
 from small_data import random_interactions
 
@@ -32,7 +31,9 @@ def test_the_gradient_reaches_users_and_items() -> None:
 
 
 def test_the_first_vectors_are_uniform_within_xaviers_bounds() -> None:
-    table = first_vectors(DATA, 50, Xavier(0.1), rng=np.random.default_rng(0))
+    table = first_vectors(
+        DATA, 50, Xavier(0.1), rng=np.random.default_rng(0), device=torch.device("cpu")
+    )
     for part, n in ((table[:300], 300), (table[300:], 100)):
         bound = 0.1 * (6 / (n + 50)) ** 0.5
         assert float(part.abs().max()) <= bound

@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 
 from ratiorec.blocks import fixed_blocks
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders import graph as graph_module
-from ratiorec.encoders.graph import Graph, normalised_adjacency
+from ratiorec.encoders import sparse_rows
+from ratiorec.encoders.adjacency import normalised_adjacency
+from ratiorec.encoders.graph import Graph
 from small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
+N_NODES = 30
 
 
-def adjacency(data: Interactions) -> NDArray[np.float64]:
+def pairs_both_ways(data: Interactions) -> NDArray[np.float64]:
     """A over users and items, users first, as a whole matrix."""
     pairs = np.zeros((data.n_users, data.n_items))
     for user in range(data.n_users):
@@ -31,7 +33,7 @@ def adjacency(data: Interactions) -> NDArray[np.float64]:
 
 def normalised(data: Interactions, *, self_loops: bool) -> NDArray[np.float64]:
     """D^-½ (A [+ I]) D^-½; a node without neighbours has a row of zeros."""
-    matrix = adjacency(data) + self_loops * np.eye(data.n_users + data.n_items)
+    matrix = pairs_both_ways(data) + self_loops * np.eye(data.n_users + data.n_items)
     degrees = matrix.sum(axis=1)
     scale = np.array([d**-0.5 if d > 0 else 0.0 for d in degrees])
     return np.asarray(scale[:, None] * matrix * scale[None, :])
@@ -50,13 +52,16 @@ with_and_without_loops = pytest.mark.parametrize("self_loops", [True, False])
 def _product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both products: that of a processor, and the one for graphics cards, which runs here too."""
     if request.param == "card":
-        monkeypatch.setattr(graph_module, "_bags", graph_module._sparse_matrix)
+        monkeypatch.setattr(
+            sparse_rows, "Bags", lambda *parts: sparse_rows.Matrix(*parts, N_NODES, CPU)
+        )
 
 
 @with_and_without_loops
 def test_the_adjacency_is_the_dense_formula(self_loops: bool) -> None:
     data = example()
-    indptr, indices, values = normalised_adjacency(data, self_loops=self_loops)
+    adjacency = normalised_adjacency(data, self_loops=self_loops)
+    indptr, indices, values = adjacency.indptr, adjacency.indices, adjacency.values
     dense = np.zeros((30, 30))
     for row in range(30):
         entries = slice(indptr[row], indptr[row + 1])
@@ -97,6 +102,27 @@ def test_the_product_is_the_dense_one_forwards_and_backwards(
 
 
 @pytest.mark.usefixtures("_product")
+@with_and_without_loops
+@pytest.mark.parametrize("n_layers", [0, 1, 3])
+def test_the_mean_of_layers_is_the_dense_polynomial_forwards_and_backwards(
+    self_loops: bool, n_layers: int
+) -> None:
+    data = example()
+    generator = torch.Generator().manual_seed(1)
+    table, outer = torch.randn(2, 30, 5, dtype=torch.float64, generator=generator)
+    dense = torch.from_numpy(normalised(data, self_loops=self_loops))
+    powers = [torch.linalg.matrix_power(dense, k) for k in range(n_layers + 1)]
+    polynomial = torch.stack(powers).mean(0)
+    free = table.clone().requires_grad_()
+    value = Graph(data, self_loops=self_loops, device=CPU).mean_of_layers(free, n_layers)
+    (gradient,) = torch.autograd.grad(value, free, outer)
+    # the matrix itself is held in single precision
+    torch.testing.assert_close(value.detach(), polynomial @ table, rtol=0, atol=1e-6)
+    torch.testing.assert_close(gradient, polynomial @ outer, rtol=0, atol=1e-6)
+    assert torch.equal(free.detach(), table), "the vectors themselves are left alone"
+
+
+@pytest.mark.usefixtures("_product")
 @pytest.mark.parametrize("entries_per_block", [1, 7, 29, 1000])
 def test_several_blocks_of_rows_equal_one(
     entries_per_block: int, monkeypatch: pytest.MonkeyPatch
@@ -104,7 +130,7 @@ def test_several_blocks_of_rows_equal_one(
     data = example()
     table = torch.randn(30, 5, generator=torch.Generator().manual_seed(1))
     whole = Graph(data, self_loops=True, device=CPU) @ table
-    monkeypatch.setattr(graph_module, "ENTRIES_PER_BLOCK", entries_per_block)
+    monkeypatch.setattr(sparse_rows, "ENTRIES_PER_BLOCK", entries_per_block)
     cut = Graph(data, self_loops=True, device=CPU)
     torch.testing.assert_close(cut @ table, whole, rtol=0, atol=1e-7)
     with fixed_blocks():
@@ -150,7 +176,7 @@ def test_the_graph_of_many_pairs_is_symmetric() -> None:
 def test_blocks_hold_about_equally_many_entries_and_every_row_once() -> None:
     degrees = np.array([0, 3, 9, 1, 1, 1, 0, 50, 2, 2, 0])
     indptr = np.concatenate([[0], np.cumsum(degrees)])
-    blocks = graph_module._even_blocks(indptr, 10)
+    blocks = sparse_rows.even_blocks(indptr, 10)
     assert [row for block in blocks for row in range(block.start, block.stop)] == list(range(11))
     for block in blocks:
         longest = degrees[block].max()
@@ -158,4 +184,4 @@ def test_blocks_hold_about_equally_many_entries_and_every_row_once() -> None:
 
 
 def test_a_graph_without_pairs_has_one_block() -> None:
-    assert graph_module._even_blocks(np.zeros(5, np.int64), 10) == [slice(0, 4)]
+    assert sparse_rows.even_blocks(np.zeros(5, np.int64), 10) == [slice(0, 4)]

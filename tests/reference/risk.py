@@ -102,6 +102,40 @@ def density_ratio(
     return total(risks) / len(risks)
 
 
+def unlabelled_term(
+    users: Table,
+    items: Table,
+    *,
+    generator: str,
+    link: str,
+    candidates: Sequence[float],
+    ratio_power: float,
+    first: Sequence[Sequence[float]] | None,
+    divisor: float | None,
+) -> list[Dual]:
+    """R±_u = Σ_i w⁻ ℓ±(r̂) / Z_u with w⁻ = c_i r̂^γ r̂₁; `first` holds r̂₁ of every pair."""
+    terms = []
+    for u, user in enumerate(_variables(users, "user")):
+        losses, weights = [], []
+        for i, item in enumerate(_variables(items, "item")):
+            ratio = LINKS[link](total(a * b for a, b in zip(user, item, strict=True)))
+            frozen_ratio = 1.0 if first is None else first[u][i]
+            losses.append(LOSSES[generator].unlabelled(ratio))
+            weights.append(candidates[i] * ratio.value**ratio_power * frozen_ratio)
+        weighted = total(loss * w for loss, w in zip(losses, weights, strict=True))
+        terms.append(weighted / (sum(weights) if divisor is None else divisor))
+    return terms
+
+
+def corrected_mean(terms: Sequence[Dual], bounds: Sequence[float]) -> Dual:
+    """The mean of bound + max(R± − bound, 0) over users."""
+    corrected = [
+        Dual(bound) + _positive_part(term - Dual(bound))
+        for term, bound in zip(terms, bounds, strict=True)
+    ]
+    return total(corrected) / len(corrected)
+
+
 def ranking_ulsif(
     users: Table,
     items: Table,

@@ -24,7 +24,13 @@ from reference.comparison import (
     random_embeddings,
     value_and_gradient,
 )
-from small_data import handmade_batch, in_double_precision, random_batch, random_interactions
+from small_data import (
+    handmade_batch,
+    in_double_precision,
+    only_user,
+    random_batch,
+    random_interactions,
+)
 
 WEIGHTS = ("uniform", "popularity", "hard-sample", "frozen")
 N_USERS, N_ITEMS = 6, 9
@@ -227,7 +233,10 @@ def test_users_count_equally_however_many_positives_they_have() -> None:
         inclusion=[1, 0.5, 0.5, 0.5],
     )
     embeddings = random_embeddings(rng, n_users=2, n_items=4, largest_score=3)
-    first, second = DensityRatio().per_user(embeddings, batch).tolist()
+    first, second = (
+        float(DensityRatio()(Embeddings(embeddings.users[[row]], embeddings.items), alone))
+        for row, alone in enumerate([only_user(batch, 0), only_user(batch, 1)])
+    )
     assert float(DensityRatio()(embeddings, batch)) == pytest.approx((first + second) / 2)
 
 

@@ -17,11 +17,11 @@ from ratiorec.data.batches import Batch
 from ratiorec.risk.bregman import GENERATORS
 from ratiorec.risk.correction import SAMPLING, as_sampled
 from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.pairs import CrossedPairs, ListedPairs, Pairs
-from ratiorec.risk.weights import HardSample, Popularity, Uniform, Weights
+from ratiorec.risk.fused.term import FirstModel
+from ratiorec.risk.weights import HardSample, Popularity, Uniform, UnlabelledWeight, Weights
 from ratiorec.scores import EXPONENTIAL, LINKS, Embeddings
 from reference.comparison import of_batch, random_embeddings, value_and_gradient
-from small_data import handmade_batch, random_batch
+from small_data import handmade_batch, only_user, random_batch
 
 N_USERS, N_ITEMS = 6, 9
 
@@ -36,12 +36,9 @@ assemblies = st.builds(
 )
 
 
-def of_every_pair(pairs: Pairs, matrix: Tensor) -> Tensor:
-    """The entries of a users-by-candidates matrix that belong to these pairs."""
-    if isinstance(pairs, ListedPairs):
-        return matrix[pairs.batch.rows, pairs.batch.columns]
-    assert isinstance(pairs, CrossedPairs)
-    return matrix[pairs.users, pairs.candidates]
+def written_down(matrix: Tensor) -> FirstModel:
+    """A model whose ratios are given: items are unit vectors, scores are logarithms."""
+    return FirstModel(matrix.log(), torch.eye(matrix.shape[1], dtype=matrix.dtype), EXPONENTIAL)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,26 +48,44 @@ class Given:
     of_positives: Tensor
     of_unlabelled: Tensor
 
-    def positive(self, pairs: Pairs) -> Tensor:
-        return of_every_pair(pairs, self.of_positives)
+    def positive(self, batch: Batch, ratio: Tensor) -> Tensor:
+        return self.of_positives[batch.rows, batch.columns]
 
-    def unlabelled(self, pairs: Pairs) -> Tensor:
-        return of_every_pair(pairs, self.of_unlabelled)
+    def unlabelled(self, batch: Batch) -> UnlabelledWeight:
+        ones = torch.ones_like(batch.popularity)
+        return UnlabelledWeight(ones, first=written_down(self.of_unlabelled))
 
 
 @dataclass(frozen=True, eq=False)
 class Scaled:
-    """Other weights times a constant of each user, one for w⁺ and one for w⁻."""
+    """Other weights, each times a number, one for w⁺ and one for w⁻."""
 
     inner: Weights
     of_positives: Tensor
     of_unlabelled: Tensor
 
-    def positive(self, pairs: Pairs) -> Tensor:
-        return of_every_pair(pairs, self.of_positives) * self.inner.positive(pairs)
+    def positive(self, batch: Batch, ratio: Tensor) -> Tensor:
+        return self.of_positives[batch.rows, batch.columns] * self.inner.positive(batch, ratio)
 
-    def unlabelled(self, pairs: Pairs) -> Tensor:
-        return of_every_pair(pairs, self.of_unlabelled) * self.inner.unlabelled(pairs)
+    def unlabelled(self, batch: Batch) -> UnlabelledWeight:
+        inner = self.inner.unlabelled(batch)
+        assert inner.first is None, "its place is taken by the numbers"
+        return inner._replace(first=written_down(self.of_unlabelled))
+
+
+def of_every_pair(weights: Weights, batch: Batch, ratio: Tensor) -> Given:
+    """w⁺, which is 0 where there is no positive, and w⁻ of every user with every candidate."""
+    positive = torch.zeros_like(ratio)
+    positive[batch.rows, batch.columns] = weights.positive(batch, ratio[batch.rows, batch.columns])
+    weight = weights.unlabelled(batch)
+    assert weight.first is None
+    return Given(positive, weight.candidates * ratio**weight.ratio_power)
+
+
+def per_user(risk: DensityRatio, embeddings: Embeddings, batch: Batch) -> Tensor:
+    """R_u of every user, each from a batch of his own with the same candidates."""
+    alone = [only_user(batch, row) for row in range(len(batch.users))]
+    return torch.stack([risk(of_batch(embeddings, one), one) for one in alone])
 
 
 def draw(seed: int) -> tuple[np.random.Generator, Embeddings, Batch]:
@@ -174,12 +189,8 @@ def test_the_correction_adds_what_the_bracket_lacks_and_nothing_else(
     seed: int, risk: DensityRatio
 ) -> None:
     _, embeddings, batch = draw(seed)
-    corrected = dataclasses.replace(risk, upper_bound=0.7).per_user(
-        of_batch(embeddings, batch), batch
-    )
-    plain = dataclasses.replace(risk, upper_bound=math.inf).per_user(
-        of_batch(embeddings, batch), batch
-    )
+    corrected = per_user(dataclasses.replace(risk, upper_bound=0.7), embeddings, batch)
+    plain = per_user(dataclasses.replace(risk, upper_bound=math.inf), embeddings, batch)
     bracket = unlabelled_bracket(risk, embeddings, batch, upper_bound=0.7)
     scale = plain.abs() + bracket.abs() + 1
     torch.testing.assert_close(
@@ -194,11 +205,8 @@ def unlabelled_bracket(
     scores = embeddings.users[batch.users] @ embeddings.items[batch.candidates].T
     ratio = risk.link.ratio(scores)
     loss = risk.generator.unlabelled_loss(ratio)
-    liked = torch.zeros_like(ratio)
-    liked[batch.rows, batch.columns] = 1
-    crossed = CrossedPairs(batch, slice(None), slice(None), ratio)
-    on_all = risk.weights.unlabelled(crossed) * risk.sampling(batch)
-    on_positives = liked * risk.weights.positive(crossed)
+    weights = of_every_pair(risk.weights, batch, ratio)
+    on_all, on_positives = weights.of_unlabelled * risk.sampling(batch), weights.of_positives
     unlabelled = (on_all * loss).sum(-1) / on_all.sum(-1)
     return unlabelled - (on_positives * loss).sum(-1) / on_positives.sum(-1) / upper_bound
 
@@ -206,12 +214,8 @@ def unlabelled_bracket(
 @given(seed=seeds, risk=assemblies)
 def test_the_correction_never_lowers_the_risk(seed: int, risk: DensityRatio) -> None:
     _, embeddings, batch = draw(seed)
-    plain = dataclasses.replace(risk, upper_bound=math.inf).per_user(
-        of_batch(embeddings, batch), batch
-    )
-    corrected = dataclasses.replace(risk, upper_bound=0.5).per_user(
-        of_batch(embeddings, batch), batch
-    )
+    plain = per_user(dataclasses.replace(risk, upper_bound=math.inf), embeddings, batch)
+    corrected = per_user(dataclasses.replace(risk, upper_bound=0.5), embeddings, batch)
     assert (corrected >= plain - 1e-12 * (plain.abs() + corrected.abs())).all()
 
 
@@ -283,8 +287,7 @@ def reordered(batch: Batch, rng: np.random.Generator) -> Batch:
 def test_weights_given_as_constants_have_the_same_gradient(seed: int, risk: DensityRatio) -> None:
     _, embeddings, batch = draw(seed)
     scores = embeddings.users[batch.users] @ embeddings.items[batch.candidates].T
-    crossed = CrossedPairs(batch, slice(None), slice(None), risk.link.ratio(scores))
-    constants = Given(risk.weights.positive(crossed), risk.weights.unlabelled(crossed))
+    constants = of_every_pair(risk.weights, batch, risk.link.ratio(scores))
     assert_same(
         value_and_gradient(dataclasses.replace(risk, weights=constants), embeddings, batch),
         value_and_gradient(risk, embeddings, batch),

@@ -13,8 +13,7 @@ import reference.rivals as slow
 from ratiorec.blocks import fixed_blocks
 from ratiorec.data.batches import Batch, UserBatches
 from ratiorec.risk import multinomial
-from ratiorec.risk.multinomial import Multinomial
-from ratiorec.risk.unlabelled import Tile
+from ratiorec.risk.multinomial import Multinomial, Tile
 from ratiorec.scores import Embeddings
 from reference.comparison import (
     as_sample,

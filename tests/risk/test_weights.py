@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import numpy as np
+import pytest
 import torch
+from torch import Tensor
 
-from ratiorec.risk.pairs import CrossedPairs, ListedPairs
-from ratiorec.risk.weights import Frozen, HardSample, Popularity, Uniform
-from ratiorec.scores import EXPONENTIAL, Embeddings
-from small_data import handmade_batch
+from ratiorec.risk.fused.term import unlabelled_weight
+from ratiorec.risk.weights import Frozen, HardSample, Popularity, Uniform, UnlabelledWeight, Weights
+from ratiorec.scores import EXPONENTIAL, SOFTPLUS, Embeddings
+from reference.comparison import random_embeddings
+from small_data import handmade_batch, random_batch
 
 BATCH = handmade_batch(
     [1, 0],
@@ -15,35 +19,45 @@ BATCH = handmade_batch(
     popularity=[4, 9, 16],
     inclusion=[0.5, 0.5, 1.0],
 )
-LISTED = ListedPairs(BATCH, torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64))
-CROSSED = CrossedPairs(
-    BATCH, slice(0, 2), slice(1, 3), torch.tensor([[1.0, 2.0], [4.0, 8.0]], dtype=torch.float64)
-)
+# of the pairs (user 1, item 2), (user 1, item 1) and (user 0, item 0)
+RATIO = torch.tensor([1.0, 2.0, 4.0], dtype=torch.float64)
+
+
+def on_positives(weights: Weights, ratio: Tensor = RATIO) -> Tensor:
+    return weights.unlabelled(BATCH).at_positives(BATCH, ratio)
+
+
+def on_every_pair(weight: UnlabelledWeight, ratio: Tensor) -> Tensor:
+    """w⁻ of all users and candidates, as executions make it."""
+    first = weight.first
+    return unlabelled_weight(
+        weight.candidates,
+        ratio,
+        power=weight.ratio_power,
+        first=None if first is None else first.link.ratio(first.users @ first.items.T),
+    )
 
 
 def test_uniform_weights_are_one() -> None:
-    for pairs in (LISTED, CROSSED):
-        assert torch.equal(Uniform().positive(pairs), torch.ones_like(pairs.ratio))
-        assert torch.equal(Uniform().unlabelled(pairs), torch.ones_like(pairs.ratio))
+    assert Uniform().positive(BATCH, RATIO).tolist() == [1, 1, 1]
+    assert on_positives(Uniform()).tolist() == [1, 1, 1]
 
 
 def test_popularity_weighs_unlabelled_pairs_by_a_power_of_the_items_degree() -> None:
     weights = Popularity(exponent=0.5)
-    assert weights.positive(LISTED).tolist() == [1, 1, 1]
-    assert weights.unlabelled(LISTED).tolist() == [4**0.5, 16**0.5, 9**0.5]
-    assert weights.unlabelled(CROSSED).tolist() == [[9**0.5, 16**0.5]] * 2
-    assert Popularity(exponent=0).unlabelled(LISTED).tolist() == [1, 1, 1]
+    assert weights.positive(BATCH, RATIO).tolist() == [1, 1, 1]
+    assert on_positives(weights).tolist() == [4**0.5, 16**0.5, 9**0.5]
+    assert on_positives(Popularity(exponent=0)).tolist() == [1, 1, 1]
 
 
 def test_hard_sample_weights_pull_low_positives_and_push_high_candidates() -> None:
-    assert HardSample().positive(LISTED).tolist() == [1 / 1, 1 / 2, 1 / 4]
-    assert HardSample().unlabelled(LISTED).tolist() == [1, 2, 4]
-    assert HardSample().unlabelled(CROSSED).tolist() == [[1, 2], [4, 8]]
+    assert HardSample().positive(BATCH, RATIO).tolist() == [1 / 1, 1 / 2, 1 / 4]
+    assert on_positives(HardSample()).tolist() == [1, 2, 4]
 
 
 def test_the_weight_of_a_hopeless_positive_stays_finite_in_single_precision() -> None:
     vanished = torch.nn.functional.softplus(torch.tensor([-200.0, -80.0, -70.0]))
-    weights = HardSample().positive(ListedPairs(BATCH, vanished))
+    weights = HardSample().positive(BATCH, vanished)
     assert weights.isfinite().all()
     assert weights.sum().isfinite()
 
@@ -55,16 +69,29 @@ def test_frozen_weights_come_from_the_first_model_and_not_from_the_current_one()
         torch.tensor([[1.0], [2.0], [4.0]], dtype=torch.float64).log(),
     )
     weights = Frozen(first, EXPONENTIAL)
-    # the batch lists (user 1, item 2), (user 1, item 1), (user 0, item 0)
     torch.testing.assert_close(
-        weights.positive(LISTED), torch.tensor([1 / 16, 1 / 4, 1.0], dtype=torch.float64)
+        weights.positive(BATCH, RATIO), torch.tensor([1 / 16, 1 / 4, 1.0], dtype=torch.float64)
     )
     torch.testing.assert_close(
-        weights.unlabelled(LISTED), torch.tensor([16, 4, 1.0], dtype=torch.float64)
+        on_positives(weights), torch.tensor([16, 4, 1.0], dtype=torch.float64)
     )
-    # and crosses users 1 and 0 with items 0 and 1
+    assert torch.equal(weights.positive(BATCH, 7 * RATIO), weights.positive(BATCH, RATIO))
+    assert torch.equal(on_positives(weights, 7 * RATIO), on_positives(weights))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "popularity", "hard-sample", "frozen"])
+def test_the_weights_at_positives_are_entries_of_those_of_every_pair(kind: str) -> None:
+    rng = np.random.default_rng(4)
+    batch = random_batch(rng, n_users=6, n_items=9)
+    weights: dict[str, Weights] = {
+        "uniform": Uniform(),
+        "popularity": Popularity(0.5),
+        "hard-sample": HardSample(),
+        "frozen": Frozen(random_embeddings(rng, n_users=6, n_items=9, largest_score=3), SOFTPLUS),
+    }
+    weight = weights[kind].unlabelled(batch)
+    ratio = torch.from_numpy(rng.uniform(0.1, 5, (len(batch.users), len(batch.candidates))))
+    listed = batch.rows, batch.columns
     torch.testing.assert_close(
-        weights.unlabelled(CROSSED), torch.tensor([[1.0, 4.0], [1.0, 2.0]], dtype=torch.float64)
+        weight.at_positives(batch, ratio[listed]), on_every_pair(weight, ratio)[listed]
     )
-    other_ratios = ListedPairs(BATCH, 7 * LISTED.ratio)
-    assert torch.equal(weights.positive(other_ratios), weights.positive(LISTED))

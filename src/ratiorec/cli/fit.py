@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import shlex
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,18 +144,9 @@ def _write_record(model: Artifact, path: Path, validation: float, started_from: 
 
     protocol = "validated" if validation else "fixed epochs"
     record = result_record(
-        model, target="fit", protocol=protocol, command=_command(), commit=started_from
+        model, target="fit", protocol=protocol, command=o.given_command(), commit=started_from
     )
     write_json(path, record)
-
-
-def _command() -> str:
-    """The command as it was given, less the place of its result file, which moves."""
-    words = sys.argv[1:]
-    if "--record" in words:
-        place = words.index("--record")
-        words = words[:place] + words[place + 2 :]
-    return shlex.join(["ratiorec", *(word for word in words if not word.startswith("--record="))])
 
 
 def _summary(model: Artifact, output: Path) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -77,6 +79,15 @@ def read_lines(path: Path) -> list[str]:
         ) from None
     # an id may hold any character but the end of a line, so only that is cut off
     return [line for line in text.split("\n") if line.strip()]
+
+
+def given_command() -> str:
+    """The command as it was given, less the place of its result file, which moves."""
+    words = sys.argv[1:]
+    if "--record" in words:
+        place = words.index("--record")
+        words = words[:place] + words[place + 2 :]
+    return shlex.join(["ratiorec", *(word for word in words if not word.startswith("--record="))])
 
 
 def print_json(value: dict[str, Any]) -> None:

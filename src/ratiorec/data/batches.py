@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.sampling import inclusion_probability
 from ratiorec.errors import ConfigError
 from ratiorec.shapes import ItemIndex, PerItem, PerUser, PositiveIndex, UserIndex
+
+
+class Shown(NamedTuple):
+    """Items listed in a batch, and which of them take part; without a word all of them do."""
+
+    items: Tensor
+    takes_part: Tensor | None = None
 
 
 class AnyBatch(Protocol):
@@ -25,7 +33,7 @@ class AnyBatch(Protocol):
         """The users, one for each row of user vectors."""
 
     @property
-    def shown_items(self) -> tuple[ItemIndex, ...]:
+    def shown_items(self) -> tuple[Shown, ...]:
         """The items that take part, in groups that the penalty averages apart."""
 
     def to(self, device: torch.device) -> AnyBatch:
@@ -42,8 +50,11 @@ class AnyEpochs(Protocol):
     def n_steps(self) -> int:
         """Batches in an epoch."""
 
-    def __call__(self, rng: np.random.Generator) -> Iterator[AnyBatch]:
-        """One epoch; everything random in it comes from `rng`."""
+    def __call__(self, rng: np.random.Generator) -> Iterator[Any]:
+        """One epoch of dealt batches; everything random in it comes from `rng`."""
+
+    def complete(self, dealt: Any) -> AnyBatch:
+        """The batch as risks read it; where it takes work, the work is part of the step."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +62,8 @@ class Batch:
     """U_B, I_B and the positives between them (theory: P2).
 
     Positive p is the pair of user `users[rows[p]]` and item `candidates[columns[p]]`;
-    `rows` is sorted.
+    `rows` is sorted. A place whose row is beyond the last user is spare and counts for nothing,
+    as does a candidate with inclusion 0.
     """
 
     users: UserIndex
@@ -61,15 +73,24 @@ class Batch:
     prior: PerUser  # π_u = |I_u⁺| / |I|
     popularity: PerItem  # |U_i⁺| of each candidate
     inclusion: PerItem  # s(i) of each candidate
+    lists_all_items: bool = False  # in their order, as candidates
 
     @property
-    def shown_items(self) -> tuple[ItemIndex, ...]:
-        """The candidates."""
-        return (self.candidates,)
+    def shown_items(self) -> tuple[Shown, ...]:
+        """The candidates that came up."""
+        return (Shown(self.candidates, self.inclusion > 0),)
+
+    def of_candidates(self, items: Tensor) -> Tensor:
+        """The rows of the candidates in a table of all items."""
+        return items if self.lists_all_items else items.index_select(0, self.candidates)
 
     def to(self, device: torch.device) -> Batch:
         """The same batch on another device."""
-        return Batch(*(getattr(self, f.name).to(device, non_blocking=True) for f in fields(self)))
+        tensors = {
+            f.name: v for f in fields(self) if isinstance(v := getattr(self, f.name), Tensor)
+        }
+        moved: dict[str, Any] = {n: v.to(device, non_blocking=True) for n, v in tensors.items()}
+        return replace(self, **moved)
 
 
 @dataclass(frozen=True)
@@ -122,7 +143,7 @@ class Epochs:
     def _known_inclusions(self) -> dict[int, NDArray[np.float64]]:
         return {}
 
-    def _inclusion(self, n_drawn: int) -> NDArray[np.float64]:
+    def inclusion(self, n_drawn: int) -> NDArray[np.float64]:
         """s(i) of every item; an even deal has two batch sizes at most, so few are kept."""
         known = self._known_inclusions
         if n_drawn not in known:
@@ -134,6 +155,10 @@ class Epochs:
     def __call__(self, rng: np.random.Generator) -> Iterator[Batch]:
         for users in np.array_split(rng.permutation(self.eligible), self.n_steps):
             yield self.batch(users)
+
+    def complete(self, dealt: Batch) -> Batch:
+        """The same: it was dealt complete."""
+        return dealt
 
     def batch(self, users: NDArray[np.int64]) -> Batch:
         """All positives of these users."""
@@ -153,5 +178,5 @@ class Epochs:
             columns=torch.from_numpy(place[items]),
             prior=torch.from_numpy(degrees / data.n_items).float(),
             popularity=torch.from_numpy(data.item_degrees[candidates]).float(),
-            inclusion=torch.from_numpy(self._inclusion(len(users))[candidates]).float(),
+            inclusion=torch.from_numpy(self.inclusion(len(users))[candidates]).float(),
         )

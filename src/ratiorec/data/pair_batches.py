@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ratiorec.data.batches import Shown
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.samplers import Draw, Sampler, Uniform, below
 from ratiorec.errors import ConfigError, DataError
@@ -28,9 +29,9 @@ class PairBatch:
     unlabelled: DrawnIndex
 
     @property
-    def shown_items(self) -> tuple[PairIndex, DrawnIndex]:
+    def shown_items(self) -> tuple[Shown, ...]:
         """The positives, and the unlabelled items."""
-        return self.items, self.unlabelled
+        return Shown(self.items), Shown(self.unlabelled)
 
     def to(self, device: torch.device) -> PairBatch:
         """The same batch on another device."""
@@ -147,6 +148,10 @@ class PairEpochs:
     def batch_size(self) -> int:
         """Pairs in each batch."""
         return -(-len(self.users) // self.n_steps)
+
+    def complete(self, dealt: PairBatch) -> PairBatch:
+        """The same: it was dealt complete."""
+        return dealt
 
     def __call__(self, rng: np.random.Generator) -> Iterator[PairBatch]:
         # one number from outside; the rest is random on the device, which is never waited for

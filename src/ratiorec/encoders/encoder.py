@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from ratiorec.data.batches import AnyBatch
-from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.initial import Initial
+from ratiorec.data.batches import AnyBatch, Shown
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.scores import Embeddings
@@ -76,25 +73,22 @@ class TableEncoder(Encoder):
 
 def half_squared_norms(table: NodeFactors, n_users: int, batch: AnyBatch) -> Scalar:
     """½ mean over batch users of ‖e_u⁰‖² + ½ mean over shown items of ‖e_i⁰‖² (theory: R6)."""
-    groups = [batch.users, *(n_users + items.flatten() for items in batch.shown_items)]
+    groups = [Shown(batch.users)]
+    groups += [Shown(n_users + items.flatten(), some) for items, some in batch.shown_items]
     # gathered together, the vectors have one gradient of the whole table and not several
-    squared_norms = rows_of(table, torch.cat(groups)).square().sum(-1)
-    sizes = [len(group) for group in groups]
-    means = [norms.mean() / 2 for norms in torch.split_with_sizes(squared_norms, sizes)]
+    squared_norms = rows_of(table, torch.cat([nodes for nodes, _ in groups])).square().sum(-1)
+    norms = torch.split_with_sizes(squared_norms, [len(nodes) for nodes, _ in groups])
+    means = [_mean(of, some) / 2 for of, (_, some) in zip(norms, groups, strict=True)]
     return torch.stack(means).sum()
+
+
+def _mean(values: Tensor, some: Tensor | None) -> Scalar:
+    return values.mean() if some is None else (values * some).sum() / some.sum()
 
 
 def rows_of(table: Tensor, places: Tensor) -> Tensor:
     """`table[places]`, whose derivative on a graphics card is a sum in place and not a sort."""
     return table.index_select(0, places)
-
-
-def first_vectors(
-    data: Interactions, dimension: int, initial: Initial, *, rng: np.random.Generator
-) -> Tensor:
-    """A table of users and items, each drawn by its own number of rows."""
-    tables = [initial(n, dimension, rng=rng) for n in (data.n_users, data.n_items)]
-    return torch.from_numpy(np.concatenate(tables))
 
 
 def require_shape(dimension: int, n_layers: int = 0) -> None:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from ratiorec.data.batches import AnyBatch
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.dropout import dropout, require_dropout
-from ratiorec.encoders.encoder import TableEncoder, first_vectors, require_shape, rows_of
-from ratiorec.encoders.initial import Initial, Xavier
+from ratiorec.encoders.encoder import TableEncoder, require_shape, rows_of
+from ratiorec.encoders.initial import FirstVectors, Xavier, first_vectors
 from ratiorec.scores import Embeddings
 
 
@@ -40,7 +40,7 @@ class ENMF:
 
     dimension: int = 64
     dropout: float = 0.3
-    initial: Initial = field(default_factory=lambda: Xavier(1.0))
+    initial: FirstVectors = field(default_factory=lambda: Xavier(1.0))
 
     def __post_init__(self) -> None:
         require_shape(self.dimension)
@@ -49,5 +49,5 @@ class ENMF:
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
     ) -> WeighedFactors:
-        table = first_vectors(data, self.dimension, self.initial, rng=rng)
-        return WeighedFactors(table.to(device), data.n_users, dropout=self.dropout)
+        table = first_vectors(data, self.dimension, self.initial, rng=rng, device=device)
+        return WeighedFactors(table, data.n_users, dropout=self.dropout)

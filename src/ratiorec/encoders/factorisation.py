@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.encoder import TableEncoder, first_vectors, require_shape
-from ratiorec.encoders.initial import Initial, Xavier
+from ratiorec.encoders.encoder import TableEncoder, require_shape
+from ratiorec.encoders.initial import FirstVectors, Xavier, first_vectors
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Factorisation:
     """e_u and e_i are the parameters themselves."""
 
     dimension: int = 64
-    initial: Initial = field(default_factory=Xavier)
+    initial: FirstVectors = field(default_factory=Xavier)
 
     def __post_init__(self) -> None:
         require_shape(self.dimension)
@@ -25,5 +25,5 @@ class Factorisation:
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
     ) -> TableEncoder:
-        table = first_vectors(data, self.dimension, self.initial, rng=rng)
-        return TableEncoder(table.to(device), data.n_users)
+        table = first_vectors(data, self.dimension, self.initial, rng=rng, device=device)
+        return TableEncoder(table, data.n_users)

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from ratiorec.data.interactions import Interactions
+from ratiorec.encoders.spectral import Spectral
 from ratiorec.errors import ConfigError
+from ratiorec.shapes import NodeFactors
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,24 @@ class Normal:
 
 
 Initial = Xavier | Normal
+"""How to draw a matrix of any kind."""
+FirstVectors = Xavier | Normal | Spectral
+"""Where the vectors of users and items may start."""
+
+
+def first_vectors(
+    data: Interactions,
+    dimension: int,
+    initial: FirstVectors,
+    *,
+    rng: np.random.Generator,
+    device: torch.device,
+) -> NodeFactors:
+    """A table of users and items; what is drawn is drawn for each by its own number of rows."""
+    if isinstance(initial, Spectral):
+        return initial.table(data, dimension, rng=rng, device=device)
+    tables = [initial(n, dimension, rng=rng) for n in (data.n_users, data.n_items)]
+    return torch.from_numpy(np.concatenate(tables)).to(device)
 
 
 def _require_positive(name: str, value: float) -> None:

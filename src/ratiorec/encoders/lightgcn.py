@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.encoder import TableEncoder, first_vectors, require_shape
+from ratiorec.encoders.encoder import TableEncoder, require_shape
 from ratiorec.encoders.graph import Graph
-from ratiorec.encoders.initial import Initial, Xavier
+from ratiorec.encoders.initial import FirstVectors, Xavier, first_vectors
 from ratiorec.scores import Embeddings
 
 
@@ -24,12 +24,7 @@ class GraphEncoder(TableEncoder):
         self.n_layers = n_layers
 
     def embeddings(self) -> Embeddings:
-        layer: Tensor = self.table
-        total: Tensor = self.table
-        for _ in range(self.n_layers):
-            layer = self.graph @ layer
-            total = total + layer
-        mean = total / (self.n_layers + 1)
+        mean = self.graph.mean_of_layers(self.table, self.n_layers)
         return Embeddings(mean[: self.n_users], mean[self.n_users :])
 
 
@@ -40,7 +35,7 @@ class LightGCN:
     dimension: int = 64
     n_layers: int = 3
     self_loops: bool = True
-    initial: Initial = field(default_factory=Xavier)
+    initial: FirstVectors = field(default_factory=Xavier)
 
     def __post_init__(self) -> None:
         require_shape(self.dimension, self.n_layers)
@@ -48,6 +43,6 @@ class LightGCN:
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
     ) -> GraphEncoder:
-        table = first_vectors(data, self.dimension, self.initial, rng=rng)
+        table = first_vectors(data, self.dimension, self.initial, rng=rng, device=device)
         graph = Graph(data, self_loops=self.self_loops, device=device)
-        return GraphEncoder(table.to(device), graph, data.n_users, self.n_layers)
+        return GraphEncoder(table, graph, data.n_users, self.n_layers)

@@ -12,9 +12,9 @@ from torch.nn import functional
 from ratiorec.data.batches import AnyBatch
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.dropout import dropout, require_dropout
-from ratiorec.encoders.encoder import TableEncoder, first_vectors, require_shape, rows_of
+from ratiorec.encoders.encoder import TableEncoder, require_shape, rows_of
 from ratiorec.encoders.graph import Graph
-from ratiorec.encoders.initial import Initial, Xavier
+from ratiorec.encoders.initial import FirstVectors, Xavier, first_vectors
 from ratiorec.errors import ConfigError
 from ratiorec.scores import Embeddings
 from ratiorec.shapes import NodeFactors
@@ -84,7 +84,7 @@ class NGCF:
     dimension: int = 64
     n_layers: int = 3
     dropout: float = 0.1
-    initial: Initial = field(default_factory=lambda: Xavier(1.0))
+    initial: FirstVectors = field(default_factory=lambda: Xavier(1.0))
     slope: float = 0.2
 
     def __post_init__(self) -> None:
@@ -102,12 +102,12 @@ class NGCF:
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
     ) -> NeuralGraphEncoder:
         n, d = self.n_layers, self.dimension
-        table = first_vectors(data, d, self.initial, rng=rng)
+        table = first_vectors(data, d, self.initial, rng=rng, device=device)
         weights = np.empty((n, 2, d, d), np.float32)
         for place in np.ndindex(n, 2):
             weights[place] = Xavier(1.0)(d, d, rng=rng)
         return NeuralGraphEncoder(
-            table.to(device),
+            table,
             torch.from_numpy(weights).to(device),
             torch.zeros(n, 2, d, device=device),
             Graph(data, self_loops=False, device=device),

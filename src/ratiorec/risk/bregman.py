@@ -9,6 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from ratiorec.scores import Pointwise
+
 
 class Generator(NamedTuple):
     """A strictly convex f on the positive reals with f(0) = 0, and what it makes (theory: B1).
@@ -21,8 +23,8 @@ class Generator(NamedTuple):
 
     f: Callable[[Tensor], Tensor]
     df: Callable[[Tensor], Tensor]
-    unlabelled_loss: Callable[[Tensor], Tensor]  # ℓ±(r̂) = f′(r̂)·r̂ − f(r̂) (theory: B4)
-    unlabelled_slope: Callable[[Tensor], Tensor]  # ℓ±′(r̂) = f″(r̂)·r̂ (theory: B5)
+    unlabelled_loss: Pointwise  # ℓ±(r̂) = f′(r̂)·r̂ − f(r̂) (theory: B4)
+    unlabelled_slope: Pointwise  # ℓ±′(r̂) = f″(r̂)·r̂ (theory: B5)
 
     def divergence(self, true: Tensor, estimate: Tensor) -> Tensor:
         """BR_f(r ‖ r̂) = f(r) − f(r̂) − f′(r̂)(r − r̂) (theory: B2)."""
@@ -33,23 +35,39 @@ class Generator(NamedTuple):
         return -self.df(ratio)
 
 
+def _half_square(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    return torch.mul(ratio, ratio, out=out).mul_(0.5)
+
+
+def _itself(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    return ratio
+
+
+def _one(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    return ratio.new_ones(()).expand_as(ratio)
+
+
+def _inverse_successor(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    return torch.add(ratio, 1, out=out).reciprocal_()
+
+
 LEAST_SQUARES = Generator(
     f=lambda t: t.square() / 2,  # (t − 1)²/2 less its affine part
     df=lambda t: t,
-    unlabelled_loss=lambda t: t.square() / 2,
-    unlabelled_slope=lambda t: t,
+    unlabelled_loss=_half_square,
+    unlabelled_slope=_itself,
 )
 KULLBACK_LEIBLER = Generator(
     f=lambda t: torch.special.xlogy(t, t) - t,
     df=torch.log,
-    unlabelled_loss=lambda t: t,
-    unlabelled_slope=torch.ones_like,
+    unlabelled_loss=_itself,
+    unlabelled_slope=_one,
 )
 LOGISTIC = Generator(
     f=lambda t: torch.special.xlogy(t, t) - torch.special.xlog1py(1 + t, t),
     df=lambda t: t.log() - t.log1p(),  # not log1p(1/t), whose derivative squares 1/t
     unlabelled_loss=torch.log1p,
-    unlabelled_slope=lambda t: 1 / (1 + t),
+    unlabelled_slope=_inverse_successor,
 )
 
 GENERATORS: Mapping[str, Generator] = MappingProxyType(

@@ -11,16 +11,17 @@ from ratiorec.data.batches import Batch
 from ratiorec.shapes import PerItem, PerUser
 
 CandidateWeights = Callable[[Batch], PerItem]
+"""a_i of the candidates, 0 for those listed without having come up."""
 
 
 def as_sampled(batch: Batch) -> PerItem:
     """a_i = 1: popular items come up more often, and count for it (theory: C1)."""
-    return torch.ones_like(batch.inclusion)
+    return (batch.inclusion > 0).to(batch.inclusion.dtype)
 
 
 def inverse_inclusion(batch: Batch) -> PerItem:
     """a_i = 1/s(i): every item counts as if drawn uniformly (theory: C2)."""
-    return 1 / batch.inclusion
+    return torch.where(batch.inclusion > 0, 1 / batch.inclusion, 0)
 
 
 SAMPLING: Mapping[str, CandidateWeights] = MappingProxyType(
@@ -34,4 +35,4 @@ def non_negative(unlabelled: PerUser, lower_bound: PerUser) -> PerUser:
     While the bracket is positive this is R± itself; when the model has pushed the unlabelled
     ratios below what the bound D̄ on the true ratio allows, their gradient stops.
     """
-    return lower_bound + (unlabelled - lower_bound).clamp_min(0)
+    return lower_bound + (unlabelled - lower_bound).relu()  # at 0 the bound has the gradient

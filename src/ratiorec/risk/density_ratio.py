@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-
-from torch import Tensor
+from typing import ClassVar
 
 from ratiorec.data.batches import Batch
 from ratiorec.errors import ConfigError
 from ratiorec.risk.bregman import LEAST_SQUARES, Generator
-from ratiorec.risk.correction import CandidateWeights, inverse_inclusion, non_negative
+from ratiorec.risk.correction import CandidateWeights, inverse_inclusion
+from ratiorec.risk.fused.choice import automatic
+from ratiorec.risk.fused.execution import Execution
+from ratiorec.risk.fused.mean import corrected_mean
+from ratiorec.risk.fused.term import UnlabelledTerm
 from ratiorec.risk.means import self_normalised
-from ratiorec.risk.pairs import CrossedPairs, ListedPairs
-from ratiorec.risk.unlabelled import Pointwise, PointwiseFunction, self_normalised_unlabelled
-from ratiorec.risk.weights import HardSample, Weights
+from ratiorec.risk.weights import HardSample, UnlabelledWeight, Weights
 from ratiorec.scores import SOFTPLUS, Embeddings, Link, pair_scores
 from ratiorec.shapes import PerPositive, PerUser, Scalar
 
@@ -24,7 +25,8 @@ class DensityRatio:
 
     `embeddings` are those of the batch's users, row by row, and of all items. Every mean is
     self-normalised. The defaults are the paper's ranking uLSIF with both
-    corrections; `upper_bound` is D̄, and infinity turns the non-negative correction off.
+    corrections; `upper_bound` is D̄, and infinity turns the non-negative correction off. The
+    `execution` of the term over unlabelled pairs changes no more than rounding.
     """
 
     generator: Generator = LEAST_SQUARES
@@ -32,6 +34,9 @@ class DensityRatio:
     weights: Weights = field(default_factory=HardSample)
     sampling: CandidateWeights = inverse_inclusion
     upper_bound: float = 70.0
+    execution: Execution = automatic
+
+    leaves_spare_places_out: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if not self.upper_bound > 0:
@@ -43,25 +48,29 @@ class DensityRatio:
             )
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        return self.per_user(embeddings, batch).mean()
-
-    def per_user(self, embeddings: Embeddings, batch: Batch) -> PerUser:
-        """R_u of every user of the batch, corrected."""
-        users, items = embeddings.users, embeddings.items[batch.candidates]
+        users, items = embeddings.users, batch.of_candidates(embeddings.items)
+        weight = self.weights.unlabelled(batch)
         ratio = self.link.ratio(pair_scores(users, items, batch.rows, batch.columns))
-        labelled, bounded = self._labelled(ratio, batch)
-        pointwise = pointwise_terms(
-            self.generator, self.link, self.weights, self.sampling(batch), batch
+        labelled, bounded = self._labelled(ratio, weight, batch)
+        term = UnlabelledTerm(
+            self.generator,
+            self.link,
+            self.sampling(batch) * weight.candidates,
+            weight.ratio_power,
+            weight.first,
         )
-        unlabelled = self_normalised_unlabelled(users, items, pointwise)
-        return labelled + non_negative(unlabelled, bounded / self.upper_bound)
+        bound = bounded / self.upper_bound
+        unlabelled = corrected_mean(users, items, term, bound, execution=self.execution)
+        return labelled.mean() + unlabelled
 
-    def _labelled(self, ratio: PerPositive, batch: Batch) -> tuple[PerUser, PerUser]:
+    def _labelled(
+        self, ratio: PerPositive, weight: UnlabelledWeight, batch: Batch
+    ) -> tuple[PerUser, PerUser]:
         """The terms over positives, and Ê₊[w⁺ℓ±] which the correction needs (theory: C3)."""
-        pairs = ListedPairs(batch, ratio.detach())
-        positive, unlabelled = self.weights.positive(pairs), self.weights.unlabelled(pairs)
+        positive = self.weights.positive(batch, ratio.detach())
+        unlabelled = weight.at_positives(batch, ratio.detach())
 
-        def mean(values: PerPositive, weights: Tensor) -> PerUser:
+        def mean(values: PerPositive, weights: PerPositive) -> PerUser:
             return self_normalised(values, weights, batch.rows, len(batch.users))
 
         as_unlabelled = self.generator.unlabelled_loss(ratio)
@@ -69,18 +78,3 @@ class DensityRatio:
         by_unlabelled = mean(as_unlabelled, unlabelled)
         gain = mean(self.generator.positive_loss(ratio), positive)
         return batch.prior * (by_positive - by_unlabelled) + gain, by_positive
-
-
-def pointwise_terms(
-    generator: Generator, link: Link, weights: Weights, candidates: Tensor, batch: Batch
-) -> PointwiseFunction:
-    """The unlabelled term at a tile of scores: a_i w⁻, ℓ±(r̂) and its slope in the score."""
-
-    def at(scores: Tensor, users: slice, items: slice) -> Pointwise:
-        ratio, slope = link.with_slope(scores)
-        weight = weights.unlabelled(CrossedPairs(batch, users, items, ratio)) * candidates[items]
-        return Pointwise(
-            weight, generator.unlabelled_loss(ratio), generator.unlabelled_slope(ratio) * slope
-        )
-
-    return at

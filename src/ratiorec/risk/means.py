@@ -6,8 +6,8 @@ from ratiorec.shapes import PerPositive, PerUser, PositiveIndex
 
 
 def user_sums(values: PerPositive, rows: PositiveIndex, n_users: int) -> PerUser:
-    """Σ over the positives of each user."""
-    return values.new_zeros(n_users).index_add(0, rows, values)
+    """Σ over the positives of each user; those of no user, in spare places, are left out."""
+    return values.new_zeros(n_users + 1).index_add(0, rows, values)[:n_users]
 
 
 def self_normalised(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,9 +11,16 @@ from torch import Tensor
 from ratiorec.blocks import cut, for_each_block
 from ratiorec.data.batches import Batch
 from ratiorec.risk.means import user_sums
-from ratiorec.risk.unlabelled import Tile
 from ratiorec.scores import Embeddings
 from ratiorec.shapes import PerUser, Scalar
+
+
+class Tile(NamedTuple):
+    """How many users and items are worked on at a time."""
+
+    n_users: int
+    n_items: int
+
 
 # enough users to make a product worthwhile, and few enough to keep every core busy
 ON_PROCESSOR = Tile(64, 1024)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
+
+import torch
 
 from ratiorec.data.batches import Batch
 from ratiorec.risk.bregman import LEAST_SQUARES
 from ratiorec.risk.correction import as_sampled
-from ratiorec.risk.density_ratio import pointwise_terms
+from ratiorec.risk.fused.choice import automatic
+from ratiorec.risk.fused.execution import Execution
+from ratiorec.risk.fused.mean import corrected_mean
+from ratiorec.risk.fused.term import UnlabelledTerm
 from ratiorec.risk.means import plain
-from ratiorec.risk.pairs import ListedPairs
-from ratiorec.risk.unlabelled import plain_unlabelled
 from ratiorec.risk.weights import Uniform, Weights
 from ratiorec.scores import SOFTPLUS, Embeddings, Link, pair_scores
 from ratiorec.shapes import PerUser, Scalar
@@ -22,10 +26,13 @@ class WeightedDRE:
 
     link: Link = SOFTPLUS
     weights: Weights = field(default_factory=Uniform)
+    execution: Execution = automatic
+
+    leaves_spare_places_out: ClassVar[bool] = True
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        square, product, unlabelled = _plain_means(self.link, self.weights, embeddings, batch)
-        return (batch.prior * square - 2 * product + unlabelled).mean()
+        square, product = _labelled(self, embeddings, batch)
+        return (batch.prior * square - 2 * product).mean() + _unlabelled(self, embeddings, batch)
 
 
 @dataclass(frozen=True)
@@ -38,24 +45,40 @@ class WeightedPU:
 
     link: Link = SOFTPLUS
     weights: Weights = field(default_factory=Uniform)
+    execution: Execution = automatic
+
+    leaves_spare_places_out: ClassVar[bool] = True
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        square, product, unlabelled = _plain_means(self.link, self.weights, embeddings, batch)
-        return (batch.prior * (square - 2 * product) + unlabelled).mean()
+        square, product = _labelled(self, embeddings, batch)
+        return (batch.prior * (square - 2 * product)).mean() + _unlabelled(self, embeddings, batch)
 
 
-def _plain_means(
-    link: Link, weights: Weights, embeddings: Embeddings, batch: Batch
-) -> tuple[PerUser, PerUser, PerUser]:
-    """Ê₊[(w⁺ − w⁻)r̂²], Ê₊[w⁺r̂] and Ê[w⁻r̂²] for each user."""
-    users, items = embeddings.users, embeddings.items[batch.candidates]
-    ratio = link.ratio(pair_scores(users, items, batch.rows, batch.columns))
-    pairs = ListedPairs(batch, ratio.detach())
-    positive = weights.positive(pairs)
-    difference = positive - weights.unlabelled(pairs)
-    pointwise = pointwise_terms(LEAST_SQUARES, link, weights, as_sampled(batch), batch)
+def _labelled(
+    risk: WeightedDRE | WeightedPU, embeddings: Embeddings, batch: Batch
+) -> tuple[PerUser, PerUser]:
+    """Ê₊[(w⁺ − w⁻)r̂²] and Ê₊[w⁺r̂] for each user (theory: R7)."""
+    users, items = embeddings.users, batch.of_candidates(embeddings.items)
+    ratio = risk.link.ratio(pair_scores(users, items, batch.rows, batch.columns))
+    positive = risk.weights.positive(batch, ratio.detach())
+    unlabelled = risk.weights.unlabelled(batch).at_positives(batch, ratio.detach())
     return (
-        plain(ratio.square(), difference, batch.rows, len(users)),
+        plain(ratio.square(), positive - unlabelled, batch.rows, len(users)),
         plain(ratio, positive, batch.rows, len(users)),
-        2 * plain_unlabelled(users, items, pointwise),
     )
+
+
+def _unlabelled(risk: WeightedDRE | WeightedPU, embeddings: Embeddings, batch: Batch) -> Scalar:
+    """The mean of Ê[w⁻r̂²] over users, in which no bound is at work (theory: R8)."""
+    users, items = embeddings.users, batch.of_candidates(embeddings.items)
+    weight, counted = risk.weights.unlabelled(batch), as_sampled(batch)
+    term = UnlabelledTerm(
+        LEAST_SQUARES,
+        risk.link,
+        weight.candidates * counted / counted.sum(),
+        weight.ratio_power,
+        weight.first,
+        divisor=1.0,
+    )
+    no_bound = torch.zeros_like(users[:, 0])
+    return 2 * corrected_mean(users, items, term, no_bound, execution=risk.execution)

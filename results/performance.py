@@ -1,0 +1,96 @@
+"""The tables of docs/performance.md, from what `ratiorec bench --record` wrote beside this file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+TARGETS = ("risk", "propagation", "step", "fit", "recommend", "evaluate", "frontier")
+Record = dict[str, Any]
+
+
+class Row(NamedTuple):
+    """A case and the record it stands in."""
+
+    case: Record
+    record: Record
+
+
+def records(folder: Path = HERE) -> list[Record]:
+    """The measurements, by file name; other benchmarks have no ceilings."""
+    found = [json.loads(path.read_text()) for path in sorted(folder.glob("bench-*.json"))]
+    return [record for record in found if "ceilings" in record]
+
+
+def seconds(value: float | None) -> str:
+    """Three digits with a unit."""
+    if value is None:
+        return ""
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{value / size:.3g} {unit}" if value < 1000 else f"{value:,.0f} s"
+    return f"{value / 1e-6:.3g} µs"
+
+
+def ratio(value: float | None) -> str:
+    """Three digits, or nothing where there is nothing to compare with."""
+    return "" if value is None else f"{value:.3g}"
+
+
+def device(row: Row) -> str:
+    """The graphics card, or else the processor."""
+    machine = row.record["machine"]
+    if row.case["device"] == "cuda":
+        return str(machine["accelerator"])
+    return f"{machine['cores']} cores, {machine['processor']}"
+
+
+def remark(row: Row) -> str:
+    """Users a second, quality, or how long it was trained."""
+    case = row.case
+    told = []
+    if "users_per_second" in case:
+        told.append(f"{case['users_per_second']:,.0f} users/s")
+    if case.get("recall@20") is not None:
+        told.append(f"R@20 {case['recall@20']:.4f}".replace("0.", ".", 1))
+    if "epochs" in case:
+        told.append(f"{case['epochs']:g} epochs by {case['chosen_by']}")
+    return ", ".join(told)
+
+
+COLUMNS: dict[str, Callable[[Row], str]] = {
+    "data set": lambda row: row.record["dataset"],
+    "device": device,
+    "case": lambda row: f"{row.case['name']}, {row.case['execution']}",
+    "time": lambda row: seconds(row.case["seconds"]),
+    "floor": lambda row: seconds(row.case["floor_seconds"]),
+    "× floor": lambda row: ratio(row.case["ratio_to_floor"]),
+    "× reference": lambda row: ratio(row.case["ratio_to_reference"]),
+    "× rival": lambda row: ratio(row.case["ratio_to_rival"]),
+    "extra MB": lambda row: ratio(row.case["peak_extra_mb"]),
+    "": remark,
+}
+
+
+def table(target: str, found: list[Record]) -> str:
+    """All cases of a target in Markdown, or that there are none."""
+    rows = [
+        Row(case, record)
+        for record in found
+        for case in record["cases"]
+        if case["target"] == target
+    ]
+    if not rows:
+        return "Not measured yet."
+    lines = [list(COLUMNS), ["---"] * len(COLUMNS)]
+    lines += [[cell(row) for cell in COLUMNS.values()] for row in rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def tables(folder: Path = HERE) -> dict[str, str]:
+    """The table of each target, by the name of its place on the page."""
+    found = records(folder)
+    return {f"bench-{target}": table(target, found) for target in TARGETS}

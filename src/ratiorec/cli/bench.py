@@ -1,0 +1,189 @@
+"""ratiorec bench."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ratiorec.cli import options as o
+from ratiorec.errors import ConfigError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ratiorec.bench.case import Measured
+    from ratiorec.bench.conditions import Conditions, Effort
+
+EXAMPLES = """Examples:
+
+  ratiorec bench --quick
+
+  ratiorec bench risk --data gowalla --users 2500
+
+  ratiorec bench step --presets dregn-cf,lightgcn:batches.n_pairs=2048 --json
+
+  ratiorec bench frontier --data gowalla --max-seconds 60 --out out/bench
+"""
+TEST_SHARE = 0.2  # of each user's pairs, where the data have no test part
+
+
+def bench(
+    target: Annotated[
+        str,
+        typer.Argument(
+            help="risk, propagation, step, fit, recommend, evaluate, frontier or all of them."
+        ),
+    ] = "all",
+    data: Annotated[
+        str | None, typer.Option(help="Data to measure on; gowalla, or synthetic with --quick.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    users: Annotated[
+        int | None,
+        typer.Option(min=1, help="Users of a batch (risk), or to rank for (recommend, evaluate)."),
+    ] = None,
+    presets: Annotated[
+        str | None,
+        typer.Option(
+            help="For step, fit and frontier: PRESET[+FILE.toml][:SETTING=VALUE] with commas."
+        ),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(min=1, help="For fit: train for so long, search for nothing.")
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="For fit (its search) and frontier: of each preset; 120.")
+    ] = None,
+    repeats: Annotated[int | None, typer.Option(min=1, help="Rounds; 7 unless given.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Small data, few rounds: only to see it work.")
+    ] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for bench-TARGET.json and bench-TARGET.html.")
+    ] = None,
+    record: Annotated[
+        Path | None, typer.Option(help="Also write a result file, as under results/.")
+    ] = None,
+    data_dir: o.DataDir = None,
+    json: o.Json = False,
+) -> None:
+    """Measure how fast things are, beside the least they could take and beside rivals.
+
+    Cases take turns in one run, so that their ratios hold on a noisy machine.
+    """
+    from ratiorec.bench.conditions import Conditions
+    from ratiorec.bench.record import to_record
+    from ratiorec.bench.targets import named
+    from ratiorec.comparison import with_test_part
+    from ratiorec.experiment import find_device
+    from ratiorec.machine import commit
+
+    names, contenders = named(target), _contenders(presets)
+    place, effort = find_device(device), _effort(repeats, max_seconds, quick=quick)
+    _require_room(out, record)
+    loaded = o.load_data(data or ("synthetic" if quick else "gowalla"), data_dir)
+    conditions = Conditions(
+        with_test_part(loaded, TEST_SHARE),
+        place,
+        effort,
+        n_users=users,
+        presets=contenders,
+        epochs=epochs,
+    )
+    started_from = commit()
+    found = _measure(names, conditions)
+    result = to_record(
+        found,
+        target=target,
+        dataset=conditions.dataset,
+        device=str(place),
+        command=o.given_command(),
+        commit=started_from,
+    )
+    if json:
+        o.print_json(result)
+    else:
+        _print(found)
+    _write(found, result, out, record)
+
+
+def _contenders(presets: str | None) -> tuple[str, ...] | None:
+    from ratiorec.bench.contenders import require_contenders
+
+    if presets is None:
+        return None
+    names = tuple(name.strip() for name in presets.split(","))
+    require_contenders(names)
+    return names
+
+
+def _effort(repeats: int | None, max_seconds: float | None, *, quick: bool) -> Effort:
+    from ratiorec.bench.conditions import QUICK, USUAL
+
+    if max_seconds is not None and not max_seconds > 0:
+        raise ConfigError(
+            "the time budget is out of range",
+            where="--max-seconds",
+            found=str(max_seconds),
+            wanted="a number of seconds above 0",
+        )
+    effort = QUICK if quick else USUAL
+    return replace(
+        effort,
+        repeats=repeats or effort.repeats,
+        max_seconds=max_seconds or effort.max_seconds,
+    )
+
+
+def _require_room(out: Path | None, record: Path | None) -> None:
+    """Refuse, before anything is measured, places that cannot be written to."""
+    from ratiorec.files import make_folder
+
+    if record is not None and record.is_dir():
+        raise StorageError(
+            "the result would replace a folder",
+            where="--record",
+            found=str(record),
+            wanted="the path of a file",
+        )
+    for folder in (out, record and record.parent):
+        if folder is not None:
+            make_folder(folder)
+
+
+def _measure(names: Sequence[str], conditions: Conditions) -> list[Measured]:
+    from ratiorec.bench.targets import TARGETS
+    from ratiorec.cli.bench_progress import BenchProgress
+
+    with BenchProgress() as progress:
+        watched = replace(conditions, tell=progress)
+        return [TARGETS[name].measure(watched) for name in names]
+
+
+def _print(found: Sequence[Measured]) -> None:
+    from ratiorec.bench.words import lines
+
+    for place, measured in enumerate(found):
+        if place:
+            typer.echo()
+        for line in lines(measured):
+            typer.echo(line)
+
+
+def _write(
+    found: Sequence[Measured], result: dict[str, Any], out: Path | None, record: Path | None
+) -> None:
+    """After the figures are told: a full disk must not cost them."""
+    from ratiorec.bench.page import write_page
+    from ratiorec.files import write_json
+
+    if record is not None:
+        write_json(record, result)
+    if out is not None:
+        file = out / f"bench-{result['target']}.json"
+        write_json(file, result)
+        write_page(found, result, file.with_suffix(".html"))
+        o.say(f"page: {file.with_suffix('.html')}")

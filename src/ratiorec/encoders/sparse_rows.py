@@ -1,0 +1,118 @@
+"""Products of a sparse matrix, held by rows, with a table of vectors: a form for each device."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn import functional
+
+from ratiorec.blocks import for_each_block
+
+# enough to be worth handing to another core, and few enough to share the work evenly
+ENTRIES_PER_BLOCK = 2**15
+
+
+class SparseRows(Protocol):
+    """A sparse matrix that multiplies from the left."""
+
+    def multiply(self, table: Tensor, *, total: Tensor | None = None) -> Tensor:
+        """The product; it is also added to `total`, where there is one."""
+
+
+def sparse_rows(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[np.float32],
+    *,
+    n_columns: int,
+    device: torch.device,
+) -> SparseRows:
+    """The matrix in the fastest form for the device."""
+    if device.type == "cpu":
+        return Bags(indptr, indices, values)
+    return Matrix(indptr, indices, values, n_columns, device)
+
+
+class Bags:
+    """On a processor: a row is a weighted sum of vectors, which torch calls a bag.
+
+    It takes a third of the time of torch's product with a sparse matrix, as
+    `ratiorec bench propagation` shows, and exists for every processor. Rows are independent, so
+    blocks of them run on several cores and the result does not depend on how many.
+    """
+
+    def __init__(
+        self, indptr: NDArray[np.int64], indices: NDArray[np.int32], values: NDArray[np.float32]
+    ) -> None:
+        self.n_rows = len(indptr) - 1
+        self._rows = even_blocks(indptr, ENTRIES_PER_BLOCK)
+        self._starts = torch.from_numpy(indptr[:-1].astype(np.int64))
+        self._entries = torch.from_numpy(indices)
+        self._weights = torch.from_numpy(values)
+        self._parts = {
+            rows.start: (
+                self._entries[indptr[rows.start] : indptr[rows.stop]],
+                (self._starts[rows] - indptr[rows.start]).to(torch.int32),
+                self._weights[indptr[rows.start] : indptr[rows.stop]],
+            )
+            for rows in self._rows
+        }
+
+    def multiply(self, table: Tensor, *, total: Tensor | None = None) -> Tensor:
+        result = table.new_empty(self.n_rows, table.shape[1])
+
+        def one_block(rows: slice) -> None:
+            entries, bags, weights = self._parts[rows.start]
+            result[rows] = functional.embedding_bag(
+                entries, table, bags, mode="sum", per_sample_weights=weights.to(table.dtype)
+            )
+            if total is not None:
+                total[rows] += result[rows]
+
+        for_each_block(one_block, self._rows)
+        return result
+
+
+class Matrix:
+    """On a graphics card: the whole matrix in compressed form."""
+
+    def __init__(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        values: NDArray[np.float32],
+        n_columns: int,
+        device: torch.device,
+    ) -> None:
+        with warnings.catch_warnings():
+            # torch calls the whole format a beta; of it only this product is used, and tested
+            warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")
+            # said by some releases even where the checks are asked for, as below
+            warnings.filterwarnings("ignore", message="Sparse invariant checks are implicitly")
+            self._matrix = torch.sparse_csr_tensor(
+                torch.from_numpy(indptr.astype(np.int32)),
+                torch.from_numpy(indices),
+                torch.from_numpy(values),
+                size=(len(indptr) - 1, n_columns),
+                device=device,
+                check_invariants=True,  # a wrong index would be a crash later, not an error
+            )
+
+    def multiply(self, table: Tensor, *, total: Tensor | None = None) -> Tensor:
+        product = self._matrix.to(table.dtype) @ table
+        if total is not None:
+            total += product
+        return product
+
+
+def even_blocks(indptr: NDArray[np.int64], n_entries: int) -> list[slice]:
+    """Consecutive rows with about so many entries together; a longer row stands alone."""
+    starts = np.searchsorted(indptr, np.arange(0, int(indptr[-1]) + 1, n_entries), side="right") - 1
+    bounds = np.unique(np.concatenate([[0], starts, [len(indptr) - 1]])).tolist()
+    return [slice(a, b) for a, b in itertools.pairwise(bounds)]

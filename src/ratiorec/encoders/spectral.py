@@ -1,0 +1,138 @@
+"""First vectors that already know the pairs: the leading singular vectors of the graph."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ratiorec.blocks import cut, for_each_block
+from ratiorec.data.interactions import Interactions
+from ratiorec.encoders.adjacency import users_by_item
+from ratiorec.encoders.sparse_rows import SparseRows, sparse_rows
+from ratiorec.errors import ConfigError
+from ratiorec.shapes import NodeFactors
+
+ROWS_PER_BLOCK = 4096
+# of the largest eigenvalue; what is smaller is rounding
+_LEAST_SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Spectral:
+    """e_u⁰ ∝ the user's place in the leading singular vectors, e_i⁰ ∝ |U_i⁺|^q times the item's.
+
+    Found by `n_rounds` of subspace iteration over `spare` vectors more than are kept; `length` is
+    the root mean square length of a first vector (theory: E8).
+    """
+
+    length: float = 2.0
+    popularity: float = 0.25
+    n_rounds: int = 3
+    spare: int = 32
+
+    def __post_init__(self) -> None:
+        for name, least in (("length", 1e-6), ("popularity", 0), ("n_rounds", 1), ("spare", 0)):
+            value = getattr(self, name)
+            if not least <= value < np.inf:
+                raise ConfigError(
+                    "an encoder setting is out of range",
+                    where=f"encoder.initial.{name}",
+                    found=str(value),
+                    wanted=f"a finite number of {least} or more",
+                )
+
+    @torch.no_grad()
+    def table(
+        self,
+        data: Interactions,
+        dimension: int,
+        *,
+        rng: np.random.Generator,
+        device: torch.device,
+    ) -> NodeFactors:
+        """First vectors of all users and items, users first."""
+        width = min(dimension + self.spare, data.n_users, data.n_items)
+        forth, back = normalised_pairs(data, device)
+        start = rng.standard_normal((data.n_items, width)).astype(np.float32)
+        items = orthonormal(torch.from_numpy(start).to(device))
+        for _ in range(self.n_rounds):
+            items = orthonormal(back.multiply(orthonormal(forth.multiply(items))))
+        users, items = leading(forth.multiply(items), items, min(dimension, width))
+        degrees = torch.from_numpy(data.item_degrees).to(device, torch.float32)
+        items = items * degrees.pow(self.popularity).unsqueeze(-1)
+        halves = [_stretched(half, dimension, self.length, rng) for half in (users, items)]
+        return torch.cat(halves)
+
+
+def normalised_pairs(data: Interactions, device: torch.device) -> tuple[SparseRows, SparseRows]:
+    """D_U^-½ X D_I^-½, by users and by items: the two halves of Â without self loops."""
+    by_user, by_item = (
+        np.float32(1) / np.sqrt(np.maximum(degrees, 1)).astype(np.float32)
+        for degrees in (data.user_degrees, data.item_degrees)
+    )
+    values = by_user[data.pair_users] * by_item[data.indices]
+    forth = sparse_rows(data.indptr, data.indices, values, n_columns=data.n_items, device=device)
+    indptr = np.concatenate([[0], np.cumsum(data.item_degrees)])
+    users = users_by_item(data)
+    values = by_user[users] * np.repeat(by_item, data.item_degrees)
+    return forth, sparse_rows(indptr, users, values, n_columns=data.n_users, device=device)
+
+
+def orthonormal(table: Tensor) -> Tensor:
+    """An orthonormal basis of the columns; missing directions become columns of zeros.
+
+    By the Gram matrix, which costs a third of a factorisation and cuts into blocks of rows.
+    """
+    values, vectors = torch.linalg.eigh(gram(table))
+    return times(table, (vectors * _inverse_root(values)).to(table.dtype))
+
+
+def leading(image: Tensor, basis: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    """The first n left and right singular vectors of a matrix, given its product with a basis."""
+    values, vectors = torch.linalg.eigh(gram(image))
+    to_left = vectors * _inverse_root(values)
+    left, right = (part[:, -n:].flip(-1).to(image.dtype) for part in (to_left, vectors))
+    return times(image, left), times(basis, right)
+
+
+def _inverse_root(values: Tensor) -> Tensor:
+    """1/√λ of ascending eigenvalues, and 0 where there is none."""
+    present = values > _LEAST_SHARE * values[-1]
+    return torch.where(present, values, 1).rsqrt() * present
+
+
+def gram(table: Tensor) -> Tensor:
+    """TᵀT in double precision; blocks of rows, added in their order."""
+    blocks = cut(len(table), ROWS_PER_BLOCK)
+    parts = table.new_empty(len(blocks), table.shape[1], table.shape[1], dtype=torch.float64)
+
+    def one_block(block: slice) -> None:
+        rows = table[block]
+        parts[block.start // ROWS_PER_BLOCK] = rows.T @ rows
+
+    for_each_block(one_block, blocks)
+    return parts.sum(0)
+
+
+def times(table: Tensor, matrix: Tensor) -> Tensor:
+    """T M in blocks of rows."""
+    result = table.new_empty(len(table), matrix.shape[1])
+
+    def one_block(block: slice) -> None:
+        torch.mm(table[block], matrix, out=result[block])
+
+    for_each_block(one_block, cut(len(table), ROWS_PER_BLOCK))
+    return result
+
+
+def _stretched(half: Tensor, dimension: int, length: float, rng: np.random.Generator) -> Tensor:
+    """Rows of the root mean square length asked for; small data lack directions, drawn small."""
+    half = half * (length / half.square().sum(-1).mean().sqrt())
+    n_missing = dimension - half.shape[1]
+    if n_missing == 0:
+        return half
+    drawn = rng.normal(0, 0.01 * length, (len(half), n_missing)).astype(np.float32)
+    return torch.cat([half, torch.from_numpy(drawn).to(half.device)], -1)

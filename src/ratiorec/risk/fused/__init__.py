@@ -1,0 +1,1 @@
+"""The unlabelled term of the risk, value and gradient, without a matrix of users and candidates."""

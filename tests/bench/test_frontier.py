@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import pytest
+
+from quick_presets import failing, use_presets
+from ratiorec import presets
+from ratiorec.bench import frontier
+from ratiorec.bench.conditions import Conditions
+from ratiorec.experiment import fit
+from ratiorec.fit_options import FitOptions
+
+ALS = presets.PRESETS["implicit-als"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    use_presets(monkeypatch, implicit_als=ALS, broken=failing())
+
+
+@pytest.fixture
+def unhurried(conditions: Conditions) -> Conditions:
+    """Every step is a turn of its own, and time is no matter."""
+    effort = replace(conditions.effort, slice_seconds=0.0, max_seconds=math.inf)
+    return replace(conditions, effort=effort)
+
+
+def test_what_descends_has_a_curve_and_what_is_solved_a_point(
+    unhurried: Conditions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("implicit")
+    monkeypatch.setattr(frontier, "GROWTH", 1.0)  # judged after every turn
+    found = frontier.measure(replace(unhurried, presets=("dre-mf", frontier.REFERENCE)))
+    descending, solved = (case.figures["curve"] for case in found.cases)
+    assert [point["step"] for point in descending] == list(range(1, 10))
+    assert [point["step"] for point in solved] == [15]
+    for case in found.cases:
+        assert case.seconds == pytest.approx(case.figures["curve"][-1]["seconds"], abs=0.001)
+
+
+def test_the_time_between_judgements_grows(unhurried: Conditions) -> None:
+    (case,) = frontier.measure(replace(unhurried, presets=("dre-mf",))).cases
+    seconds = [point["seconds"] for point in case.figures["curve"][:-1]]
+    for before, after in itertools.pairwise(seconds):
+        assert after >= 1.39 * before
+
+
+def test_the_figures_are_those_of_the_test_part(unhurried: Conditions) -> None:
+    (case,) = frontier.measure(replace(unhurried, presets=("item-knn",))).cases
+    model = fit(
+        unhurried.dataset, preset="item-knn", device="cpu", options=FitOptions(validation=0)
+    )
+    for name in ("recall@20", "ndcg@20"):
+        assert case.figures[name] == pytest.approx(model.card["test"][name], abs=1e-5)
+
+
+def test_what_cannot_run_is_left_out_with_the_reason(unhurried: Conditions) -> None:
+    found = frontier.measure(replace(unhurried, presets=("broken", "item-knn")))
+    assert [case.execution for case in found.cases] == ["item-knn"]
+    assert "a library is missing" in found.left_out["broken"]
+
+
+def test_a_preset_that_does_not_exist_yet_is_not_waited_for(unhurried: Conditions) -> None:
+    effort = replace(unhurried.effort, is_quick=False)
+    pytest.importorskip("implicit")
+    found = frontier.measure(replace(unhurried, effort=effort))
+    names = {case.execution.split(":")[0] for case in found.cases}
+    assert names == {"dre-mf", "implicit-als", "item-knn"}
+
+
+def test_a_model_that_is_out_of_time_is_judged_where_it_stands(unhurried: Conditions) -> None:
+    effort = replace(unhurried.effort, max_seconds=1e-6)
+    found = frontier.measure(replace(unhurried, effort=effort, presets=("dre-mf",)))
+    (case,) = found.cases
+    assert [point["step"] for point in case.figures["curve"]] == [1]

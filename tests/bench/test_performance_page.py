@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from ratiorec.bench.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+CASE: dict[str, Any] = {
+    "target": "recommend",
+    "name": "top-k",
+    "execution": "ratiorec",
+    "device": "cpu",
+    "seconds": 0.0123,
+    "floor_seconds": 0.004,
+    "ratio_to_floor": 3.075,
+    "ratio_to_reference": 0.5,
+    "ratio_to_rival": None,
+    "peak_extra_mb": 20.1,
+    "users_per_second": 4567.8,
+}
+RECORD = {
+    "target": "all",
+    "dataset": "gowalla",
+    "machine": {"cores": 2, "processor": "AMD", "accelerator": "H200"},
+    "ceilings": [],
+    "cases": [CASE, CASE | {"device": "cuda", "execution": "card", "seconds": 1500.0}],
+}
+
+
+@pytest.fixture(scope="module")
+def performance() -> ModuleType:
+    path = ROOT / "results" / "performance.py"
+    spec = importlib.util.spec_from_file_location("performance", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_table_has_the_cases_of_its_target(performance: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "bench-a.json").write_text(json.dumps(RECORD))
+    (tmp_path / "bench-other.json").write_text(json.dumps({"target": "bench x", "result": {}}))
+    tables = performance.tables(tmp_path)
+    assert tables["bench-risk"] == "Not measured yet."
+    head, _, on_cpu, on_card = tables["bench-recommend"].splitlines()
+    assert head.split(" | ")[3:6] == ["time", "floor", "× floor"]
+    assert on_cpu == (
+        "| gowalla | 2 cores, AMD | top-k, ratiorec | 12.3 ms | 4 ms | 3.08 | 0.5 |  | 20.1 "
+        "| 4,568 users/s |"
+    )
+    assert on_card.startswith("| gowalla | H200 | top-k, card | 1,500 s | ")
+
+
+def test_every_target_has_its_place_on_the_page(performance: ModuleType) -> None:
+    text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert list(performance.TARGETS) == list(TARGETS)
+    for target in TARGETS:
+        assert text.count(f"<!-- bench-{target}: begin -->") == 1
+        assert text.count(f"<!-- bench-{target}: end -->") == 1
+        assert f"\n## {target}\n" in text
