@@ -67,7 +67,13 @@ def test_the_command_line_loads_no_library_before_a_command_needs_it() -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_imports(name: str) -> None:
-    assert importlib.import_module(name).__doc__
+    try:
+        module = importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != "triton":
+            raise
+        pytest.skip("the package triton is not installed")
+    assert module.__doc__
 
 
 def test_the_list_of_modules_is_the_whole_package() -> None:

@@ -1,0 +1,11 @@
+"""What is not collected: modules that need a package which this machine has not."""
+
+from __future__ import annotations
+
+import importlib.util
+
+collect_ignore_glob = (
+    []
+    if importlib.util.find_spec("triton")
+    else ["src/**/*_kernels.py", "src/**/triton_pointwise.py", "src/**/fused_layers.py"]
+)
