@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 HERE = Path(__file__).parent
 TARGETS = ("risk", "propagation", "step", "fit", "recommend", "evaluate", "frontier")
+MILESTONES = (0.14, 0.16, 0.18)  # of R@20 on the way up, as judged
 Record = dict[str, Any]
 
 
@@ -40,6 +41,11 @@ def ratio(value: float | None) -> str:
     return "" if value is None else f"{value:.3g}"
 
 
+def megabytes(value: float | None) -> str:
+    """Whole ones."""
+    return "" if value is None else f"{value:,.0f}"
+
+
 def device(row: Row) -> str:
     """The graphics card, or else the processor."""
     machine = row.record["machine"]
@@ -56,9 +62,21 @@ def remark(row: Row) -> str:
         told.append(f"{case['users_per_second']:,.0f} users/s")
     if case.get("recall@20") is not None:
         told.append(f"R@20 {case['recall@20']:.4f}".replace("0.", ".", 1))
+    if len(case.get("curve", [])) > 1:
+        told += milestones(case["curve"])
     if "epochs" in case:
         told.append(f"{case['epochs']:g} epochs by {case['chosen_by']}")
     return ", ".join(told)
+
+
+def milestones(curve: list[Record]) -> list[str]:
+    """When a curve was first judged to stand above some levels."""
+    told = []
+    for level in MILESTONES:
+        passed = [point["seconds"] for point in curve if point["recall@20"] >= level]
+        if passed:
+            told.append(f"≥ {level:.2f} after {seconds(passed[0])}")
+    return [text.replace("0.", ".", 1) for text in told]
 
 
 COLUMNS: dict[str, Callable[[Row], str]] = {
@@ -70,7 +88,7 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
     "× floor": lambda row: ratio(row.case["ratio_to_floor"]),
     "× reference": lambda row: ratio(row.case["ratio_to_reference"]),
     "× rival": lambda row: ratio(row.case["ratio_to_rival"]),
-    "extra MB": lambda row: ratio(row.case["peak_extra_mb"]),
+    "extra MB": lambda row: megabytes(row.case["peak_extra_mb"]),
     "": remark,
 }
 

@@ -52,10 +52,16 @@ def test_a_table_has_the_cases_of_its_target(performance: ModuleType, tmp_path: 
     head, _, on_cpu, on_card = tables["bench-recommend"].splitlines()
     assert head.split(" | ")[3:6] == ["time", "floor", "× floor"]
     assert on_cpu == (
-        "| gowalla | 2 cores, AMD | top-k, ratiorec | 12.3 ms | 4 ms | 3.08 | 0.5 |  | 20.1 "
+        "| gowalla | 2 cores, AMD | top-k, ratiorec | 12.3 ms | 4 ms | 3.08 | 0.5 |  | 20 "
         "| 4,568 users/s |"
     )
     assert on_card.startswith("| gowalla | H200 | top-k, card | 1,500 s | ")
+
+
+def test_a_curve_tells_when_it_first_stood_above_a_level(performance: ModuleType) -> None:
+    recalls = [0.1, 0.15, 0.139, 0.17]
+    curve = [{"seconds": 2.0 * n, "recall@20": recall} for n, recall in enumerate(recalls)]
+    assert performance.milestones(curve) == ["≥ .14 after 2 s", "≥ .16 after 6 s"]
 
 
 def test_every_target_has_its_place_on_the_page(performance: ModuleType) -> None:
