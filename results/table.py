@@ -127,7 +127,7 @@ def records() -> list[Record]:
 
 def method_records() -> list[Record]:
     """The paper's own method."""
-    return [record for record in records() if record["preset"] == "dregn-cf"]
+    return [record for record in records() if record["preset"] in ("dregn-cf", "dregn-cf-fast")]
 
 
 def rival_records() -> list[Record]:

@@ -48,7 +48,7 @@ def both_weights(kind: str, link: str, rng: np.random.Generator) -> tuple[Weight
     return Frozen(first, LINKS[link]), slow.frozen(first.users.tolist(), first.items.tolist(), link)
 
 
-def compare(
+def assert_equal_to_loops(
     batch: Batch,
     embeddings: Embeddings,
     *,
@@ -84,7 +84,7 @@ def test_value_and_gradient_equal_the_plain_loops(
     rng = np.random.default_rng(len(generator) + 100 * len(weights) + int(largest_score))
     # a bound of 0.3 keeps the clamp busy, one of 70 seldom, none never
     for sampling, upper_bound in itertools.product(SAMPLING, (0.3, 70.0, math.inf)):
-        compare(
+        assert_equal_to_loops(
             random_batch(rng, n_users=N_USERS, n_items=N_ITEMS),
             random_embeddings(rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=largest_score),
             generator=generator,
@@ -120,7 +120,7 @@ def test_sampled_batches_equal_the_plain_loops(
     batch = next(
         UserBatches(int(rng.integers(2, N_USERS + 1)))(data, device=torch.device("cpu"))(rng)
     )
-    compare(
+    assert_equal_to_loops(
         in_double_precision(batch),
         random_embeddings(rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=largest_score),
         generator=generator,
