@@ -42,7 +42,7 @@ def sparse_rows(
 class Bags:
     """On a processor: a row is a weighted sum of vectors, which torch calls a bag.
 
-    It takes a third of the time of torch's product with a sparse matrix, as
+    It takes half the time of torch's product with a sparse matrix or less, as
     `ratiorec bench propagation` shows, and exists for every processor. Rows are independent, so
     blocks of them run on several cores and the result does not depend on how many.
     """
