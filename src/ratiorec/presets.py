@@ -53,7 +53,7 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
     {
         # the paper's full method: row (h) of its ablation
         "dregn-cf": DREGN_CF,
-        # the same model from a start that knows the pairs, in a sixth of the steps
+        # the same model from a start that knows the pairs, in fewer and longer steps
         "dregn-cf-fast": Settings(
             encoder=LightGCN(initial=Spectral()),
             training=Training(learning_rate=0.06, validate_every=1, steps_between=12),

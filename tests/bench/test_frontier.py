@@ -14,6 +14,7 @@ from ratiorec.experiment import fit
 from ratiorec.fit_options import FitOptions
 
 ALS = presets.PRESETS["implicit-als"]
+EVERY_PRESET = set(presets.PRESETS)
 
 
 @pytest.fixture(autouse=True)
@@ -63,12 +64,10 @@ def test_what_cannot_run_is_left_out_with_the_reason(unhurried: Conditions) -> N
     assert "a library is missing" in found.left_out["broken"]
 
 
-def test_a_preset_that_does_not_exist_yet_is_not_waited_for(unhurried: Conditions) -> None:
-    effort = replace(unhurried.effort, is_quick=False)
-    pytest.importorskip("implicit")
-    found = frontier.measure(replace(unhurried, effort=effort))
-    names = {case.execution.split(":")[0] for case in found.cases}
-    assert names == {"dre-mf", "implicit-als", "item-knn"}
+def test_all_that_race_without_being_asked_for_are_presets() -> None:
+    names = {name.split(":")[0] for name in frontier.USUAL}
+    assert names <= EVERY_PRESET
+    assert {"dregn-cf", "dregn-cf-fast", "implicit-als", "item-knn", "ease"} <= names
 
 
 def test_a_model_that_is_out_of_time_is_judged_where_it_stands(unhurried: Conditions) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from ratiorec import presets
 from ratiorec.bench.case import Case, Measured
 from ratiorec.bench.conditions import Conditions
 from ratiorec.bench.contenders import settings_of
@@ -19,7 +18,7 @@ from ratiorec.settings import Solved
 from ratiorec.validation import judge
 
 REFERENCE = "implicit-als:solver.factors=64"
-_WANTED = (
+USUAL = (
     *("dregn-cf", "dregn-cf-fast", "dre-mf", "lightgcn"),
     *(REFERENCE, "implicit-als:solver.factors=128", "implicit-als:solver.factors=256"),
     *("item-knn", "ease"),
@@ -31,7 +30,6 @@ GROWTH = 1.4
 
 def measure(conditions: Conditions) -> Measured:
     """A curve for what descends, judged on paused clocks; a point for what is solved."""
-    usual = tuple(name for name in _WANTED if name.split(":")[0] in presets.PRESETS)
     contenders = [
         Contender(
             name,
@@ -40,7 +38,7 @@ def measure(conditions: Conditions) -> Measured:
             device=conditions.device,
             max_seconds=conditions.effort.max_seconds,
         )
-        for name in conditions.chosen(usual, QUICK)
+        for name in conditions.chosen(USUAL, QUICK)
     ]
     bench = _Bench(conditions)
     raced = race("frontier", contenders, conditions, watch=bench.watch, settle=bench.settle)

@@ -52,17 +52,12 @@ class Bags:
     ) -> None:
         self.n_rows = len(indptr) - 1
         self._rows = even_blocks(indptr, ENTRIES_PER_BLOCK)
-        self._starts = torch.from_numpy(indptr[:-1].astype(np.int64))
-        self._entries = torch.from_numpy(indices)
-        self._weights = torch.from_numpy(values)
-        self._parts = {
-            rows.start: (
-                self._entries[indptr[rows.start] : indptr[rows.stop]],
-                (self._starts[rows] - indptr[rows.start]).to(torch.int32),
-                self._weights[indptr[rows.start] : indptr[rows.stop]],
-            )
-            for rows in self._rows
-        }
+        self._parts = {}
+        for rows in self._rows:
+            pairs = slice(int(indptr[rows.start]), int(indptr[rows.stop]))
+            bags = (indptr[rows] - pairs.start).astype(np.int32)
+            parts = indices[pairs], bags, values[pairs]
+            self._parts[rows.start] = tuple(torch.from_numpy(part) for part in parts)
 
     def multiply(self, table: Tensor, *, total: Tensor | None = None) -> Tensor:
         result = table.new_empty(self.n_rows, table.shape[1])

@@ -50,7 +50,7 @@ class ImplicitALS:
             MissingExtraError: implicit is not installed.
         """
         del device
-        library = _library()
+        library = implicit_library()
         tables = _TABLES_AT_ONCE * 4 * self.factors * (data.n_users + data.n_items)
         require_memory(
             tables + _BYTES_PER_PAIR * data.n_pairs,
@@ -70,7 +70,7 @@ class ImplicitFactors:
     ) -> None:
         import scipy.sparse
 
-        with _one_blas_thread():
+        with one_blas_thread():
             self._model = library.AlternatingLeastSquares(
                 settings.factors,
                 regularization=settings.regularisation,
@@ -87,7 +87,7 @@ class ImplicitFactors:
 
     def sweep(self) -> None:
         """One iteration, users and then items."""
-        with _one_blas_thread():
+        with one_blas_thread():
             self._model.fit(self._pairs, show_progress=False)
 
     def scorer(self) -> InnerProduct:
@@ -108,7 +108,12 @@ class ImplicitFactors:
         self._model.item_factors = tensors["items"].numpy().copy()
 
 
-def _library() -> Any:
+def implicit_library() -> Any:
+    """The module with implicit's ALS.
+
+    Raises:
+        MissingExtraError: implicit is not installed.
+    """
     try:
         from implicit.cpu import als
     except ImportError as error:
@@ -121,7 +126,7 @@ def _library() -> Any:
     return als
 
 
-def _one_blas_thread() -> Any:
+def one_blas_thread() -> Any:
     """implicit has threads of its own, and warns where those of BLAS would get into their way."""
     from threadpoolctl import threadpool_limits
 
