@@ -7,5 +7,10 @@ import importlib.util
 collect_ignore_glob = (
     []
     if importlib.util.find_spec("triton")
-    else ["src/**/*_kernels.py", "src/**/triton_pointwise.py", "src/**/fused_layers.py"]
+    else [
+        "src/**/*_kernels.py",
+        "src/**/triton_pointwise.py",
+        "src/**/triton_positives.py",
+        "src/**/fused_layers.py",
+    ]
 )

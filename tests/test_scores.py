@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 import torch
-from jaxtyping import TypeCheckError
 
-from ratiorec.scores import LINKS, SOFTPLUS, Link, pair_scores
+from ratiorec.scores import LINKS, SOFTPLUS, Link
 
 every_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS.keys())
 
@@ -15,19 +14,6 @@ every_link = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS.keys())
 def softplus_by_halves(score: float) -> float:
     """log(1 + eˢ), written so that neither half overflows or cancels."""
     return max(score, 0) + math.log1p(math.exp(-abs(score)))
-
-
-def test_a_pair_scores_the_inner_product_of_its_vectors() -> None:
-    users = torch.tensor([[1.0, 2.0], [3.0, 4.0]])
-    items = torch.tensor([[5.0, 6.0], [7.0, 8.0], [9.0, 10.0]])
-    scores = pair_scores(users, items, torch.tensor([0, 1, 1]), torch.tensor([2, 0, 1]))
-    assert scores.tolist() == [1 * 9 + 2 * 10, 3 * 5 + 4 * 6, 3 * 7 + 4 * 8]
-
-
-def test_vectors_of_different_dimensions_are_noticed() -> None:
-    first = torch.zeros(1, dtype=torch.int64)
-    with pytest.raises(TypeCheckError):
-        pair_scores(torch.ones(2, 3), torch.ones(2, 1), first, first)
 
 
 @every_link

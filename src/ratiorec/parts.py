@@ -25,6 +25,7 @@ from ratiorec.risk.multinomial import Multinomial
 from ratiorec.risk.pairwise import BPR
 from ratiorec.risk.plain import WeightedDRE, WeightedPU
 from ratiorec.risk.whole_data import WholeData
+from ratiorec.schedules import Constant, Falling
 from ratiorec.scores import LINKS
 from ratiorec.solvers.ease import EASE
 from ratiorec.solvers.implicit_als import ImplicitALS
@@ -71,6 +72,7 @@ KINDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
             "popularity": samplers.Popularity,
             "dynamic": samplers.Dynamic,
         },
+        "schedule": {"constant": Constant, "falling": Falling},
         "dealing": {"every-pair": EveryPair, "equal-users": EqualUsers},
         "solver": {
             "popularity": Popularity,

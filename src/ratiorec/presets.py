@@ -29,6 +29,7 @@ from ratiorec.risk.pairwise import BPR
 from ratiorec.risk.plain import WeightedDRE, WeightedPU
 from ratiorec.risk.weights import Popularity, Uniform
 from ratiorec.risk.whole_data import WholeData
+from ratiorec.schedules import Falling
 from ratiorec.settings import AnySettings, Settings, Solved, TwoStage
 from ratiorec.solvers import popularity
 from ratiorec.solvers.ease import EASE
@@ -56,7 +57,10 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         # the same model from a start that knows the pairs, in fewer and longer steps
         "dregn-cf-fast": Settings(
             encoder=LightGCN(initial=Spectral()),
-            training=Training(learning_rate=0.06, validate_every=1, steps_between=12),
+            batches=UserBatches(5000, least_steps=6),
+            training=Training(
+                learning_rate=0.1, schedule=Falling(40), validate_every=1, steps_between=12
+            ),
         ),
         # the same risk on free vectors: no graph, cheaper steps
         "dre-mf": Settings(encoder=Factorisation()),
@@ -79,7 +83,7 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
             _LIGHTGCN,
             encoder=NGCF(),
             batches=replace(_PAIRS, n_pairs=32768),
-            training=replace(_LIGHTGCN.training, learning_rate=0.005, penalty=3e-3),
+            training=replace(_LIGHTGCN.training, learning_rate=0.003, penalty=3e-3),
         ),
         "mult-vae": Settings(
             encoder=Variational(dropout=0.85, anneal_steps=2000),

@@ -1,4 +1,4 @@
-"""Embeddings, their inner products, and the links that turn a score into a ratio."""
+"""Embeddings, and the links that turn a score into a ratio."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ratiorec.shapes import ItemFactors, PerPositive, PositiveIndex, UserFactors
+from ratiorec.shapes import ItemFactors, UserFactors
 
 
 class Embeddings(NamedTuple):
@@ -18,17 +18,6 @@ class Embeddings(NamedTuple):
 
     users: UserFactors
     items: ItemFactors
-
-
-def pair_scores(
-    users: UserFactors, items: ItemFactors, rows: PositiveIndex, columns: PositiveIndex
-) -> PerPositive:
-    """s(u,i) = e_uᵀe_i for listed pairs only (theory: S1).
-
-    A pair in a spare place, whose row is beyond the last user, has some score or other.
-    """
-    owners = rows.clamp_max(len(users) - 1)
-    return (users.index_select(0, owners) * items.index_select(0, columns)).sum(-1)
 
 
 class Pointwise(Protocol):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.static_batches import StaticEpochs
 from ratiorec.encoders.encoder import Encoder
 from ratiorec.errors import ConfigError, DivergenceError, ModelError
+from ratiorec.schedules import Constant, Schedule
 from ratiorec.scorers import StoredScorer
 from ratiorec.scores import Embeddings
 from ratiorec.seen import SeenItems
@@ -33,13 +34,13 @@ STEPS_PER_BURST = 50
 class Training:
     """How to descend, for how long, and when to stop.
 
-    `epochs` is the most that will be run; without validation data it is exactly what will
-    be run. `penalty` is λ (theory: R6). Validation happens every `validate_every` epochs, but
-    no sooner than `steps_between` steps after the last: few users make short epochs, and a
-    plateau of a few steps must not look like the end. Training stops after `patience` of them
-    in a row without a better nDCG@20, and no sooner than `tail` times the best one's steps after
-    it: a slow curve rests longer. Better means by a share of at least `min_gain`, since smaller
-    differences are noise.
+    The rate of a step is `learning_rate` times what the `schedule` says, and `penalty` is λ
+    (theory: R6). `epochs` is the most that will be run; without validation data it is exactly what
+    will be run. Validation happens every `validate_every` epochs, but no sooner than
+    `steps_between` steps after the last: few users make short epochs, and a plateau of a few steps
+    must not look like the end. Training stops after `patience` of them in a row without a better
+    nDCG@20, and no sooner than `tail` times the best one's steps after it: a slow curve rests
+    longer. Better means by a share of at least `min_gain`, since smaller differences are noise.
     """
 
     learning_rate: float = 0.01
@@ -50,6 +51,7 @@ class Training:
     patience: int = 4
     min_gain: float = 0.001
     tail: float = 0.0
+    schedule: Schedule = field(default_factory=Constant)
 
     def __post_init__(self) -> None:
         for name, least in (
@@ -109,8 +111,11 @@ class Descent:
         self._noise_seed = int(rng.spawn(1)[0].integers(2**62))
         on_card = device.type == "cuda"
         self.encoder.noise = torch.Generator(device).manual_seed(self._noise_seed)
+        # on a card a number that a recorded step can be told anew
+        rate = settings.learning_rate
+        rate_of_steps = torch.tensor(rate, device=device) if on_card else rate
         self._optimiser = torch.optim.Adam(
-            encoder.parameters(), lr=settings.learning_rate, fused=True, capturable=on_card
+            encoder.parameters(), lr=rate_of_steps, fused=True, capturable=on_card
         )
         self._burst = STEPS_PER_BURST if on_card else 1
         self._take_step: Callable[[Any], Tensor] = self._eager_step
@@ -172,6 +177,7 @@ class Descent:
             if self.device.type == "cpu":  # a card's noise goes on from step to step by itself
                 assert self.encoder.noise is not None
                 self.encoder.noise.manual_seed(self._noise_seed + self.step)
+            self._set_rate(self.settings.learning_rate * self.settings.schedule(self.step))
             risks.append(self._take_step(dealt.to(self.device)))
             self._move_on()
             if len(risks) == self._burst or self.step_in_epoch == 0 or self.step >= until:
@@ -179,6 +185,13 @@ class Descent:
                 risks = []
             if self.step >= until:
                 return
+
+    def _set_rate(self, rate: float) -> None:
+        for group in self._optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
 
     def _move_on(self) -> None:
         """Count a step; after an epoch's last one the run stands at the start of the next."""

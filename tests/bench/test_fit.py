@@ -25,7 +25,10 @@ def test_presets_train_for_the_epochs_asked_for_beside_als(conditions: Condition
     ours, solved, rival = found.cases
     assert [case.execution for case in found.cases] == ["dre-mf", "item-knn", fit.RIVAL]
     assert ours.size["steps"] == 2 * 3
-    assert ours.figures == {"epochs": 2, "chosen_by": "--epochs", "search_seconds": None}
+    test = ours.figures["test"]
+    assert 0 < test["recall@20"] < 1
+    rest = {"epochs": 2, "chosen_by": "--epochs", "search_seconds": None}
+    assert ours.figures == {**rest, "test": test}
     assert solved.figures["chosen_by"] == "its settings"
     assert rival.size["steps"] == 15
     assert found.ratio_to_rival(ours) == ours.seconds / rival.seconds

@@ -20,15 +20,15 @@ from small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
 
-# a tree whose nodes have one or four neighbours, so that Â is exact in every precision
-PAIRS = [(0, 0), (0, 1), (0, 2), (0, 3), (1, 3), (2, 3), (3, 3)]
+# a cube: with itself a corner has four neighbours, so that roots are exact in every precision
+PAIRS = [(user, item) for user in range(4) for item in range(4) if user != item]
 N_USERS, N_ITEMS, DIMENSION = 4, 5, 3  # the last item has no pair
-TREE = interactions(*zip(*PAIRS, strict=True), n_users=N_USERS, n_items=N_ITEMS)
-GRAPH = slow.normalised_graph(PAIRS, N_USERS, N_ITEMS)
+CUBE = interactions(*zip(*PAIRS, strict=True), n_users=N_USERS, n_items=N_ITEMS)
+GRAPH = slow.graph_of_means(PAIRS, N_USERS, N_ITEMS)
 BATCH = PairBatch(
     users=torch.tensor([0, 1, 0, 3]),
-    items=torch.tensor([2, 3, 3, 3]),
-    unlabelled=torch.tensor([[4], [1], [4], [0]]),
+    items=torch.tensor([2, 3, 3, 1]),
+    unlabelled=torch.tensor([[4], [1], [4], [3]]),
 )
 
 # user 0 – item 0 – user 1 – item 1
@@ -36,8 +36,8 @@ PATH = interactions([0, 1, 1], [0, 0, 1], n_users=2, n_items=2)
 NODES = ("user 0", "user 1", "item 0", "item 1")
 
 
-def tree_encoder(n_layers: int = 2, share: float = 0.0) -> NeuralGraphEncoder:
-    built = NGCF(DIMENSION, n_layers, share)(TREE, rng=np.random.default_rng(0), device=CPU)
+def cube_encoder(n_layers: int = 2, share: float = 0.0) -> NeuralGraphEncoder:
+    built = NGCF(DIMENSION, n_layers, share)(CUBE, rng=np.random.default_rng(0), device=CPU)
     encoder = shaken(built)
     assert isinstance(encoder, NeuralGraphEncoder)
     return encoder
@@ -61,7 +61,7 @@ def slow_vectors(
 @pytest.mark.parametrize("share", [0.0, 0.4])
 @pytest.mark.parametrize("n_layers", [0, 1, 3])
 def test_the_embeddings_and_their_gradient_are_those_of_loops(n_layers: int, share: float) -> None:
-    encoder = tree_encoder(n_layers, share)
+    encoder = cube_encoder(n_layers, share)
     width = DIMENSION * (n_layers + 1)
     outer = torch.randn(9, width, generator=torch.Generator().manual_seed(1)).double()
 
@@ -82,7 +82,7 @@ def test_the_embeddings_and_their_gradient_are_those_of_loops(n_layers: int, sha
 
 @pytest.mark.parametrize("share", [0.0, 0.4])
 def test_steps_of_training_are_those_of_loops(share: float) -> None:
-    encoder = tree_encoder(2, share)
+    encoder = cube_encoder(2, share)
 
     def step(seed: int) -> Any:
         def loops(p: dict[str, Any]) -> Dual:
@@ -119,7 +119,7 @@ def test_an_item_three_steps_away_arrives_at_the_third_layer_and_not_before() ->
 
 
 def test_layers_stand_beside_the_free_vectors_with_length_one() -> None:
-    encoder = tree_encoder(2)
+    encoder = cube_encoder(2)
     users, items = encoder.embeddings()
     vectors = torch.cat([users, items])
     assert torch.equal(vectors[:, :DIMENSION], encoder.table)
@@ -128,8 +128,8 @@ def test_layers_stand_beside_the_free_vectors_with_length_one() -> None:
 
 
 def test_nothing_is_dropped_outside_training() -> None:
-    encoder = NGCF(DIMENSION, dropout=0.5)(TREE, rng=np.random.default_rng(0), device=CPU)
-    without = NGCF(DIMENSION, dropout=0.0)(TREE, rng=np.random.default_rng(0), device=CPU)
+    encoder = NGCF(DIMENSION, dropout=0.5)(CUBE, rng=np.random.default_rng(0), device=CPU)
+    without = NGCF(DIMENSION, dropout=0.0)(CUBE, rng=np.random.default_rng(0), device=CPU)
     in_training = torch.cat(encoder(BATCH))
     assert not torch.equal(in_training, torch.cat(without(BATCH)))
     assert torch.equal(torch.cat(encoder.embeddings()), torch.cat(without.embeddings()))
@@ -137,14 +137,14 @@ def test_nothing_is_dropped_outside_training() -> None:
 
 
 def test_the_scorer_ranks_by_the_inner_product_of_what_is_not_dropped() -> None:
-    encoder = NGCF(DIMENSION, dropout=0.5)(TREE, rng=np.random.default_rng(0), device=CPU)
+    encoder = NGCF(DIMENSION, dropout=0.5)(CUBE, rng=np.random.default_rng(0), device=CPU)
     users, items = encoder.embeddings()
-    scores = encoder.scorer(TREE).scores(np.arange(N_USERS))
+    scores = encoder.scorer(CUBE).scores(np.arange(N_USERS))
     torch.testing.assert_close(torch.from_numpy(scores), (users @ items.T).detach())
 
 
 def test_the_same_seed_of_the_noise_gives_the_same_embeddings() -> None:
-    encoder = NGCF(DIMENSION, dropout=0.5)(TREE, rng=np.random.default_rng(0), device=CPU)
+    encoder = NGCF(DIMENSION, dropout=0.5)(CUBE, rng=np.random.default_rng(0), device=CPU)
     results = []
     for seed in (1, 1, 2):
         encoder.noise = torch.Generator().manual_seed(seed)
@@ -154,23 +154,23 @@ def test_the_same_seed_of_the_noise_gives_the_same_embeddings() -> None:
 
 
 def test_the_penalty_sees_the_free_vectors_of_the_batch() -> None:
-    encoder = tree_encoder(2)
+    encoder = cube_encoder(2)
     users, items = (table.detach() for table in encoder.base)
     expected = (
         sum(float(users[u].square().sum()) for u in (0, 1, 0, 3)) / 4
-        + sum(float(items[i].square().sum()) for i in (2, 3, 3, 3)) / 4
-        + sum(float(items[j].square().sum()) for j in (4, 1, 4, 0)) / 4
+        + sum(float(items[i].square().sum()) for i in (2, 3, 3, 1)) / 4
+        + sum(float(items[j].square().sum()) for j in (4, 1, 4, 3)) / 4
     ) / 2
     assert float(encoder.penalty(BATCH).detach()) == pytest.approx(expected, rel=1e-12)
 
 
 def test_no_layers_are_matrix_factorisation() -> None:
-    encoder = NGCF(DIMENSION, n_layers=0)(TREE, rng=np.random.default_rng(0), device=CPU)
+    encoder = NGCF(DIMENSION, n_layers=0)(CUBE, rng=np.random.default_rng(0), device=CPU)
     assert torch.equal(torch.cat(encoder.embeddings()), encoder.table)
 
 
 def test_a_row_of_zeros_has_a_finite_derivative() -> None:
-    encoder = NGCF(DIMENSION)(TREE, rng=np.random.default_rng(0), device=CPU)
+    encoder = NGCF(DIMENSION)(CUBE, rng=np.random.default_rng(0), device=CPU)
     with torch.no_grad():
         encoder.table[-1] = 0  # the item without pairs: nothing reaches it
     (gradient,) = torch.autograd.grad(torch.cat(encoder.embeddings()).sum(), encoder.table)
@@ -179,7 +179,7 @@ def test_a_row_of_zeros_has_a_finite_derivative() -> None:
 
 def test_the_first_matrices_follow_from_the_seed_and_differ() -> None:
     first, again, other = (
-        NGCF(DIMENSION)(TREE, rng=np.random.default_rng(seed), device=CPU).weights
+        NGCF(DIMENSION)(CUBE, rng=np.random.default_rng(seed), device=CPU).weights
         for seed in (0, 0, 1)
     )
     assert torch.equal(first, again)

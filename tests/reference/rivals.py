@@ -32,17 +32,13 @@ def constants(values: Numbers) -> Matrix:
 # networks
 
 
-def normalised_graph(pairs: Iterable[Pair], n_users: int, n_items: int) -> list[list[float]]:
-    """D^-½ A D^-½ over users and items, users first."""
+def graph_of_means(pairs: Iterable[Pair], n_users: int, n_items: int) -> list[list[float]]:
+    """D⁻¹(A + I) over users and items, users first."""
     n = n_users + n_items
-    adjacency = [[0.0] * n for _ in range(n)]
+    adjacency = [[float(j == k) for k in range(n)] for j in range(n)]
     for user, item in pairs:
         adjacency[user][n_users + item] = adjacency[n_users + item][user] = 1.0
-    degrees = [sum(row) for row in adjacency]
-    return [
-        [a / math.sqrt(degrees[j] * degrees[k]) if a else 0.0 for k, a in enumerate(row)]
-        for j, row in enumerate(adjacency)
-    ]
+    return [[entry / sum(row) for entry in row] for row in adjacency]
 
 
 def ngcf(
@@ -57,27 +53,24 @@ def ngcf(
     """E^(0) beside each layer's rows of length 1; a layer multiplied by its noise goes on."""
     layer, beside = table, [list(row) for row in table]
     for k, ((mix, multiply), (b_mix, b_multiply)) in enumerate(zip(weights, biases, strict=True)):
-        messages = [
+        means = [
             [
                 total(Dual(a) * row[d] for a, row in zip(entries, layer, strict=True))
                 for d in _in(mix)
             ]
             for entries in graph
         ]
+        products = [
+            [m * e for m, e in zip(ms, es, strict=True)]
+            for ms, es in zip(means, layer, strict=True)
+        ]
         layer = [
             [
-                _leaky(
-                    total((m + e) * mix[j][d] for j, (m, e) in enumerate(zip(ms, es, strict=True)))
-                    + b_mix[d]
-                    + total(
-                        m * e * multiply[j][d] for j, (m, e) in enumerate(zip(ms, es, strict=True))
-                    )
-                    + b_multiply[d],
-                    slope,
-                )
+                _leaky(total(m * mix[j][d] for j, m in enumerate(ms)) + b_mix[d], slope)
+                + _leaky(total(p * multiply[j][d] for j, p in enumerate(ps)) + b_multiply[d], slope)
                 for d in _in(mix)
             ]
-            for ms, es in zip(messages, layer, strict=True)
+            for ms, ps in zip(means, products, strict=True)
         ]
         if noise is not None:
             layer = _times(layer, noise[k])

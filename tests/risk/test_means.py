@@ -2,22 +2,20 @@ from __future__ import annotations
 
 import torch
 
-from ratiorec.risk.means import plain, self_normalised, user_sums
+from ratiorec.risk.means import plain, self_normalised
 
 ROWS = torch.tensor([0, 0, 1, 1, 1])
 VALUES = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=torch.float64)
 WEIGHTS = torch.tensor([1.0, 3.0, 1.0, 0.0, 2.0], dtype=torch.float64)
 
 
-def test_sums_are_over_each_users_own_positives() -> None:
-    assert user_sums(VALUES, ROWS, 2).tolist() == [1 + 2, 3 + 4 + 5]
-
-
 def test_a_self_normalised_mean_is_divided_by_the_sum_of_its_weights() -> None:
-    assert self_normalised(VALUES, WEIGHTS, ROWS, 2).tolist() == [
+    first, second = self_normalised([VALUES, 10 * VALUES], WEIGHTS, ROWS, 2)
+    assert first.tolist() == [
         (1 * 1 + 3 * 2) / (1 + 3),
         (1 * 3 + 0 * 4 + 2 * 5) / (1 + 0 + 2),
     ]
+    torch.testing.assert_close(second, 10 * first, rtol=1e-15, atol=0)
 
 
 def test_a_plain_mean_is_divided_by_the_number_of_positives() -> None:

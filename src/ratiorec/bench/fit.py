@@ -1,4 +1,4 @@
-"""How long presets train to the step that validation chooses, beside implicit's ALS."""
+"""How long presets train to the step that validation chooses, and what they are worth then."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ratiorec.fitting import Fit
 from ratiorec.runs import Run
 from ratiorec.settings import Settings, Solved
 from ratiorec.training import Descent
+from ratiorec.validation import judge
 
 USUAL = ("dregn-cf",)
 QUICK = ("dre-mf",)
@@ -60,7 +61,7 @@ def measure(conditions: Conditions) -> Measured:
         "fit",
         contenders,
         conditions,
-        settle=lambda one: cases.append(_case(one, lengths[one.name])),
+        settle=lambda one: cases.append(_case(one, lengths[one.name], conditions)),
     )
     cases.sort(key=lambda case: list(lengths).index(case.execution))
     return Measured("fit", cases, raced.ceilings, left_out | raced.left_out)
@@ -101,8 +102,8 @@ def _searched(name: str, conditions: Conditions) -> Length:
     )
 
 
-def _case(contender: Contender, length: Length) -> Case:
-    run, data = contender.run, contender.data
+def _case(contender: Contender, length: Length, conditions: Conditions) -> Case:
+    run, data, test = contender.run, contender.data, conditions.dataset.test
     return Case(
         "fit",
         contender.name,
@@ -116,6 +117,7 @@ def _case(contender: Contender, length: Length) -> Case:
             "epochs": run.step / run.n_steps,
             "chosen_by": length.chosen_by,
             "search_seconds": length.search_seconds,
+            "test": test and judge(run.scorer(), data, test, device=contender.device),
         },
     )
 

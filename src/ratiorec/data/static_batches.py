@@ -81,7 +81,8 @@ class StaticEpochs:
         columns = self._indices[(first + places).clamp_max(len(self._indices) - 1)]
         n_items = len(self._candidates)
         came_up = self._inclusion.new_zeros(n_items + 1)
-        came_up[torch.where(rows < len(users), columns, n_items)] = 1
+        # a number put in by an index would come from the host, which a recording cannot hold
+        came_up.index_fill_(0, torch.where(rows < len(users), columns, n_items), 1)
         return Batch(
             users=users,
             candidates=self._candidates,

@@ -17,8 +17,10 @@ from torch import Tensor
 from ratiorec.encoders.adjacency import Adjacency
 from ratiorec.encoders.propagation_kernels import next_layer
 
-NEIGHBOURS_AT_ONCE = 32  # about the mean of the usual data sets; a shorter row idles the rest
-N_WARPS = 2
+ROWS_AT_ONCE = 16
+NEIGHBOURS_AT_ONCE = 4  # of each of these rows
+LONG = 96  # neighbours of a row that is summed alone, ROWS·NEIGHBOURS at once
+N_WARPS = 4
 
 
 class FusedLayers:
@@ -31,34 +33,42 @@ class FusedLayers:
         self._indptr = on_device(adjacency.indptr.astype(np.int32))
         self._indices = on_device(adjacency.indices)
         self._scale = on_device(adjacency.scale)
-        # the longest rows first: a long one begun last would keep the card waiting
-        self._order = on_device(
-            np.argsort(-np.diff(adjacency.indptr), kind="stable").astype(np.int32)
-        )
+        # the longest rows first: a long one begun last would keep the card waiting, and rows
+        # side by side should be equally long
+        lengths = np.diff(adjacency.indptr)
+        self._order = on_device(np.argsort(-lengths, kind="stable").astype(np.int32))
+        self._n_long = int(np.count_nonzero(lengths > LONG))
 
     def mean(self, table: Tensor, n_layers: int) -> Tensor:
         """The mean of layers of a float32 table."""
         if n_layers == 0:
             return table.clone()
-        total = table.clone()
-        source = (table * self._scale.unsqueeze(-1)).bfloat16()
+        n_rows, dimension = table.shape
+        n_programs = self._n_long + triton.cdiv(n_rows - self._n_long, ROWS_AT_ONCE)
+        source = torch.empty_like(table, dtype=torch.bfloat16)
+        torch.mul(table, self._scale.unsqueeze(-1), out=source)
+        before, total = table, torch.empty_like(table)
         for layer in range(1, n_layers + 1):
             is_last = layer == n_layers
             following = source if is_last else torch.empty_like(source)
-            next_layer[(len(self._order),)](
+            next_layer[(n_programs,)](
                 self._order,
                 self._indptr,
                 self._indices,
                 self._scale,
                 source,
+                before,
                 total,
                 following,
                 1 / (n_layers + 1),
-                D=table.shape[1],
-                PADDED_D=triton.next_power_of_2(table.shape[1]),
+                n_rows,
+                self._n_long,
+                D=dimension,
+                PADDED_D=triton.next_power_of_2(dimension),
+                ROWS=ROWS_AT_ONCE,
                 NEIGHBOURS=NEIGHBOURS_AT_ONCE,
                 IS_LAST=is_last,
                 num_warps=N_WARPS,
             )
-            source = following
+            source, before = following, total
         return total

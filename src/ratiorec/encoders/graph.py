@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,7 +12,7 @@ from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.adjacency import Adjacency, normalised_adjacency
-from ratiorec.encoders.sparse_rows import sparse_rows
+from ratiorec.encoders.sparse_rows import SparseRows, sparse_rows
 from ratiorec.shapes import NodeFactors
 
 if TYPE_CHECKING:
@@ -22,20 +23,31 @@ class Graph:
     """Â = D^-½ (A [+ I]) D^-½ over users and items, users first (theory: E1)."""
 
     def __init__(self, data: Interactions, *, self_loops: bool, device: torch.device) -> None:
-        adjacency = normalised_adjacency(data, self_loops=self_loops)
-        self.n_nodes = len(adjacency.scale)
-        self._fused = _fused_layers(adjacency, device)
-        self._rows = sparse_rows(
-            adjacency.indptr,
-            adjacency.indices,
-            adjacency.values,
-            n_columns=self.n_nodes,
-            device=device,
-        )
+        self._adjacency = normalised_adjacency(data, self_loops=self_loops)
+        self._device = device
+        self.n_nodes = len(self._adjacency.scale)
+        self._fused = _fused_layers(self._adjacency, device)
+
+    @cached_property
+    def _rows(self) -> SparseRows:
+        """Made when first asked for: on a graphics card the fused layers do without."""
+        indptr, indices, _ = self._adjacency
+        values = self._adjacency.values
+        return sparse_rows(indptr, indices, values, n_columns=self.n_nodes, device=self._device)
 
     def __matmul__(self, table: NodeFactors) -> NodeFactors:
         product: Tensor = _Symmetric.apply(table, self._rows.multiply)  # type: ignore[no-untyped-call]
         return product
+
+    def means(self, table: NodeFactors) -> NodeFactors:
+        """D⁻¹(A [+ I]) X: the mean over a node's neighbours (theory: E4)."""
+        return (self @ (table * self._roots)) / self._roots
+
+    @cached_property
+    def _roots(self) -> Tensor:
+        """The roots of the degrees; a node without neighbours has no mean, only zeros."""
+        scale = torch.from_numpy(self._adjacency.scale).to(self._device).unsqueeze(-1)
+        return torch.where(scale > 0, 1 / scale, 1)
 
     def mean_of_layers(self, table: NodeFactors, n_layers: int) -> NodeFactors:
         """(X + ÂX + … + Â^L X)/(L + 1) (theory: E3)."""

@@ -25,7 +25,9 @@ class GraphEncoder(TableEncoder):
 
     def embeddings(self) -> Embeddings:
         mean = self.graph.mean_of_layers(self.table, self.n_layers)
-        return Embeddings(mean[: self.n_users], mean[self.n_users :])
+        # slices would have two gradients of the whole table, a split has one
+        users, items = torch.split_with_sizes(mean, [self.n_users, len(mean) - self.n_users])
+        return Embeddings(users, items)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class NeuralGraphEncoder(TableEncoder):
     """E^(0) beside the directions of layers 1 … L (theory: E4).
 
     Layer k has its two matrices in `weights[k]` and its two biases in `biases[k]`: the first
-    for the sum over a node and its neighbours, the second for their product.
+    for the mean over a node and its neighbours, the second for its product with the node.
     """
 
     def __init__(
@@ -67,11 +67,12 @@ class NeuralGraphEncoder(TableEncoder):
         return Embeddings(users, items)
 
     def _next(self, layer: NodeFactors, weights: Tensor, biases: Tensor) -> NodeFactors:
-        """LeakyReLU((Â + I) E W₁ + b₁ + (Â E ⊙ E) W₂ + b₂) (theory: E4)."""
-        neighbours = self.graph @ layer
-        mixed = torch.addmm(biases[0], neighbours + layer, weights[0])
-        multiplied = torch.addmm(biases[1], neighbours * layer, weights[1])
-        return functional.leaky_relu(mixed + multiplied, self.slope)
+        """LeakyReLU(M W₁ + b₁) + LeakyReLU((M ⊙ E) W₂ + b₂), M the means (theory: E4)."""
+        around = self.graph.means(layer)
+        mixed = torch.addmm(biases[0], around, weights[0])
+        multiplied = torch.addmm(biases[1], around * layer, weights[1])
+        bent = [functional.leaky_relu(part, self.slope) for part in (mixed, multiplied)]
+        return bent[0] + bent[1]
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class NGCF:
 
     dimension: int = 64
     n_layers: int = 3
-    dropout: float = 0.1
+    dropout: float = 0.3
     initial: FirstVectors = field(default_factory=lambda: Xavier(1.0))
     slope: float = 0.2
 
@@ -110,7 +111,7 @@ class NGCF:
             table,
             torch.from_numpy(weights).to(device),
             torch.zeros(n, 2, d, device=device),
-            Graph(data, self_loops=False, device=device),
+            Graph(data, self_loops=True, device=device),
             n_users=data.n_users,
             dropout=self.dropout,
             slope=self.slope,

@@ -7,38 +7,126 @@ import triton.language as tl
 
 
 @triton.jit
+def gathered(source, indices, entries, present, columns, D: tl.constexpr):
+    """Rows of the table that the entries name, and zeros for those that are not there."""
+    neighbours = tl.load(indices + entries, mask=present, other=0).to(tl.int64)
+    places = source + tl.expand_dims(neighbours, -1) * D + columns
+    there = tl.expand_dims(present, -1) & (columns < D)
+    return tl.load(places, mask=there, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def settle(
+    rows,
+    inside,
+    sums,
+    scale,
+    before,
+    total,
+    following,
+    share,
+    columns,
+    D: tl.constexpr,
+    IS_LAST: tl.constexpr,
+):
+    """The layer's rows, added to the total and scaled for the next layer."""
+    own = tl.load(scale + rows, mask=inside, other=0.0)
+    layer = tl.expand_dims(own, -1) * sums
+    places = tl.expand_dims(rows, -1) * D + columns
+    there = tl.expand_dims(inside, -1) & (columns < D)
+    added = tl.load(before + places, mask=there, other=0.0) + layer
+    if IS_LAST:
+        tl.store(total + places, added * share, mask=there)
+    else:
+        tl.store(total + places, added, mask=there)
+        scaled = tl.expand_dims(own, -1) * layer
+        tl.store(following + places, scaled.to(following.dtype.element_ty), mask=there)
+
+
+@triton.jit
+def sum_of_one_row(
+    order,
+    indptr,
+    indices,
+    source,
+    program,
+    D: tl.constexpr,
+    PADDED_D: tl.constexpr,
+    NEIGHBOURS: tl.constexpr,
+):
+    """A long row, many neighbours at once."""
+    row = tl.load(order + program)
+    stop = tl.load(indptr + row + 1)
+    columns = tl.arange(0, PADDED_D)[None, :]
+    sums = tl.zeros([NEIGHBOURS, PADDED_D], tl.float32)
+    for first in range(tl.load(indptr + row), stop, NEIGHBOURS):
+        entries = first + tl.arange(0, NEIGHBOURS)
+        sums += gathered(source, indices, entries, entries < stop, columns, D)
+    rows = tl.full([1], 0, tl.int64) + row
+    return rows, rows >= 0, tl.expand_dims(tl.sum(sums, 0), 0)
+
+
+@triton.jit
+def sums_of_rows(
+    order,
+    indptr,
+    indices,
+    source,
+    first_place,
+    n_rows,
+    D: tl.constexpr,
+    PADDED_D: tl.constexpr,
+    ROWS: tl.constexpr,
+    NEIGHBOURS: tl.constexpr,
+):
+    """Short rows side by side, some neighbours of each at once."""
+    places = first_place + tl.arange(0, ROWS)
+    inside = places < n_rows
+    rows = tl.load(order + places, mask=inside, other=0).to(tl.int64)
+    start = tl.load(indptr + rows, mask=inside, other=0)
+    stop = tl.load(indptr + rows + 1, mask=inside, other=0)
+    columns = tl.arange(0, PADDED_D)[None, None, :]
+    sums = tl.zeros([ROWS, NEIGHBOURS, PADDED_D], tl.float32)
+    for first in range(0, tl.max(stop - start, 0), NEIGHBOURS):
+        entries = (start + first)[:, None] + tl.arange(0, NEIGHBOURS)[None, :]
+        sums += gathered(source, indices, entries, entries < stop[:, None], columns, D)
+    return rows, inside, tl.sum(sums, 1)
+
+
+@triton.jit
 def next_layer(
     order,
     indptr,
     indices,
     scale,
     source,
+    before,
     total,
     following,
     share,
+    n_rows,
+    n_long,
     D: tl.constexpr,
     PADDED_D: tl.constexpr,
+    ROWS: tl.constexpr,
     NEIGHBOURS: tl.constexpr,
     IS_LAST: tl.constexpr,
 ):
-    """One row: the sum over its neighbours, added to the total and scaled for the next layer."""
-    row = tl.load(order + tl.program_id(0)).to(tl.int64)
-    start, stop = tl.load(indptr + row), tl.load(indptr + row + 1)
-    columns = tl.arange(0, PADDED_D)
-    inside = columns < D
-    sums = tl.zeros([NEIGHBOURS, PADDED_D], tl.float32)
-    for first in range(start, stop, NEIGHBOURS):
-        entries = first + tl.arange(0, NEIGHBOURS)
-        present = entries < stop
-        neighbours = tl.load(indices + entries, mask=present, other=0).to(tl.int64)
-        places = source + neighbours[:, None] * D + columns[None, :]
-        sums += tl.load(places, mask=present[:, None] & inside[None, :], other=0.0).to(tl.float32)
-    own = tl.load(scale + row)
-    layer = own * tl.sum(sums, 0)
-    place = row * D + columns
-    added = tl.load(total + place, mask=inside, other=0.0) + layer
-    if IS_LAST:
-        tl.store(total + place, added * share, mask=inside)
+    """Sums over the neighbours of one long row, or of several short rows side by side.
+
+    A short row is over in a few loads that wait for one another, and a processor holds only so
+    many programs: with several rows each it has more loads on the way.
+    """
+    program = tl.program_id(0)
+    columns = tl.arange(0, PADDED_D)[None, :]
+    if program < n_long:
+        one, here, sums = sum_of_one_row(
+            order, indptr, indices, source, program, D, PADDED_D, ROWS * NEIGHBOURS
+        )
+        settle(one, here, sums, scale, before, total, following, share, columns, D, IS_LAST)
     else:
-        tl.store(total + place, added, mask=inside)
-        tl.store(following + place, (own * layer).to(tl.bfloat16), mask=inside)
+        first_place = n_long + (program - n_long) * ROWS
+        rows, inside, several = sums_of_rows(
+            order, indptr, indices, source, first_place, n_rows, D, PADDED_D, ROWS, NEIGHBOURS
+        )
+        settle(rows, inside, several, scale, before, total, following, share, columns, D, IS_LAST)

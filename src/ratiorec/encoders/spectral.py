@@ -56,8 +56,7 @@ class Spectral:
         """First vectors of all users and items, users first."""
         width = min(dimension + self.spare, data.n_users, data.n_items)
         forth, back = normalised_pairs(data, device)
-        start = rng.standard_normal((data.n_items, width)).astype(np.float32)
-        items = orthonormal(torch.from_numpy(start).to(device))
+        items = orthonormal(_signs(data.n_items, width, rng).to(device, torch.float32))
         for _ in range(self.n_rounds):
             items = orthonormal(back.multiply(orthonormal(forth.multiply(items))))
         users, items = leading(forth.multiply(items), items, min(dimension, width))
@@ -65,6 +64,13 @@ class Spectral:
         items = items * degrees.pow(self.popularity).unsqueeze(-1)
         halves = [_stretched(half, dimension, self.length, rng) for half in (users, items)]
         return torch.cat(halves)
+
+
+def _signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> Tensor:
+    """±1 by the toss of a coin: directions as good as normal ones, a bit for each."""
+    n_bytes = -(-n_rows * n_columns // 8)
+    bits = np.unpackbits(np.frombuffer(rng.bytes(n_bytes), np.uint8), count=n_rows * n_columns)
+    return torch.from_numpy(2 * bits.astype(np.int8) - 1).view(n_rows, n_columns)
 
 
 def normalised_pairs(data: Interactions, device: torch.device) -> tuple[SparseRows, SparseRows]:

@@ -14,8 +14,9 @@ from ratiorec.risk.fused.execution import Execution
 from ratiorec.risk.fused.mean import corrected_mean
 from ratiorec.risk.fused.term import UnlabelledTerm
 from ratiorec.risk.means import self_normalised
+from ratiorec.risk.positives import pair_scores
 from ratiorec.risk.weights import HardSample, UnlabelledWeight, Weights
-from ratiorec.scores import SOFTPLUS, Embeddings, Link, pair_scores
+from ratiorec.scores import SOFTPLUS, Embeddings, Link
 from ratiorec.shapes import PerPositive, PerUser, Scalar
 
 
@@ -70,11 +71,11 @@ class DensityRatio:
         positive = self.weights.positive(batch, ratio.detach())
         unlabelled = weight.at_positives(batch, ratio.detach())
 
-        def mean(values: PerPositive, weights: PerPositive) -> PerUser:
+        def means(values: list[PerPositive], weights: PerPositive) -> list[PerUser]:
             return self_normalised(values, weights, batch.rows, len(batch.users))
 
         as_unlabelled = self.generator.unlabelled_loss(ratio)
-        by_positive = mean(as_unlabelled, positive)
-        by_unlabelled = mean(as_unlabelled, unlabelled)
-        gain = mean(self.generator.positive_loss(ratio), positive)
+        as_positive = self.generator.positive_loss(ratio)
+        by_positive, gain = means([as_unlabelled, as_positive], positive)
+        (by_unlabelled,) = means([as_unlabelled], unlabelled)
         return batch.prior * (by_positive - by_unlabelled) + gain, by_positive

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ratiorec.risk.positives import user_sums
 from ratiorec.shapes import PerPositive, PerUser, PositiveIndex
 
 
-def user_sums(values: PerPositive, rows: PositiveIndex, n_users: int) -> PerUser:
-    """Σ over the positives of each user; those of no user, in spare places, are left out."""
-    return values.new_zeros(n_users + 1).index_add(0, rows, values)[:n_users]
-
-
 def self_normalised(
-    values: PerPositive, weights: PerPositive, rows: PositiveIndex, n_users: int
-) -> PerUser:
-    """Ê₊[w v] = Σ w v / Σ w for each user (theory: R1)."""
-    return user_sums(weights * values, rows, n_users) / user_sums(weights, rows, n_users)
+    values: Sequence[PerPositive], weights: PerPositive, rows: PositiveIndex, n_users: int
+) -> list[PerUser]:
+    """Ê₊[w v] = Σ w v / Σ w for each user, of several v (theory: R1)."""
+    total, *sums = user_sums([weights, *(weights * v for v in values)], rows, n_users)
+    return [each / total for each in sums]
 
 
 def plain(values: PerPositive, weights: PerPositive, rows: PositiveIndex, n_users: int) -> PerUser:
     """Σ w v / n for each user, n the number of positives (theory: R7)."""
-    counts = user_sums(weights.new_ones(len(weights)), rows, n_users)
-    return user_sums(weights * values, rows, n_users) / counts
+    ones = weights.new_ones(len(weights))
+    total, count = user_sums([weights * values, ones], rows, n_users)
+    return total / count

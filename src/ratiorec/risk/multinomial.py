@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ratiorec.blocks import cut, for_each_block
 from ratiorec.data.batches import Batch
-from ratiorec.risk.means import user_sums
+from ratiorec.risk.positives import user_sums
 from ratiorec.scores import Embeddings
 from ratiorec.shapes import PerUser, Scalar
 
@@ -50,7 +50,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
     def forward(ctx: Any, users: Tensor, items: Tensor, rows: Tensor, liked: Tensor) -> Tensor:
         matrix = users.new_empty(len(users), len(items))
         log_total = users.new_empty(len(users))
-        n_positives = user_sums(users.new_ones(len(rows)), rows, len(users))
+        (n_positives,) = user_sums([users.new_ones(len(rows))], rows, len(users))
         tile = ON_PROCESSOR if users.device.type == "cpu" else Tile(*matrix.shape)
 
         def score(block: slice) -> None:
@@ -70,7 +70,8 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         matrix[rows, liked] -= 1
         ctx.save_for_backward(users, items, matrix)
         ctx.tile = tile
-        return user_sums(log_total[rows] - positive, rows, len(users))
+        (value,) = user_sums([log_total[rows] - positive], rows, len(users))
+        return value
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None, None]:

@@ -15,8 +15,9 @@ from ratiorec.risk.fused.execution import Execution
 from ratiorec.risk.fused.mean import corrected_mean
 from ratiorec.risk.fused.term import UnlabelledTerm
 from ratiorec.risk.means import plain
+from ratiorec.risk.positives import pair_scores
 from ratiorec.risk.weights import Uniform, Weights
-from ratiorec.scores import SOFTPLUS, Embeddings, Link, pair_scores
+from ratiorec.scores import SOFTPLUS, Embeddings, Link
 from ratiorec.shapes import PerUser, Scalar
 
 

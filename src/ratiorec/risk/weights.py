@@ -13,7 +13,8 @@ import torch
 
 from ratiorec.data.batches import Batch
 from ratiorec.risk.fused.term import FirstModel, unlabelled_weight
-from ratiorec.scores import SOFTPLUS, Embeddings, Link, pair_scores
+from ratiorec.risk.positives import pair_scores
+from ratiorec.scores import SOFTPLUS, Embeddings, Link
 from ratiorec.shapes import PerItem, PerPositive
 
 # 1/r̂ must stay finite in float32 when a score is far below zero

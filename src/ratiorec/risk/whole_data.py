@@ -8,7 +8,8 @@ import numpy as np
 
 from ratiorec.data.batches import Batch
 from ratiorec.errors import ConfigError
-from ratiorec.scores import Embeddings, pair_scores
+from ratiorec.risk.positives import pair_scores
+from ratiorec.scores import Embeddings
 from ratiorec.shapes import Scalar
 
 
