@@ -84,12 +84,18 @@ def interleaved(
 
 def timed(way: Way, n_calls: int = 1) -> float:
     """The seconds of one unit of work, over so many calls."""
+    seconds, n_units = _timed_units(way, n_calls)
+    return seconds / n_units
+
+
+def _timed_units(way: Way, n_calls: int) -> tuple[float, int]:
+    """The seconds of so many calls, and the work that was done in them."""
     with way.around():
         synchronise(way.device)
         started = time.perf_counter()
         n_units = sum(way.work() for _ in range(n_calls))
         synchronise(way.device)
-        return (time.perf_counter() - started) / n_units
+        return time.perf_counter() - started, n_units
 
 
 def synchronise(device: torch.device) -> None:
@@ -100,7 +106,7 @@ def synchronise(device: torch.device) -> None:
 
 def _calls_for(at_least: float, way: Way) -> int:
     """How many calls take so long; the first call loads and allocates, so it cannot tell."""
-    seconds = timed(way)
+    seconds, _ = _timed_units(way, 1)
     if at_least and (seconds < _LONG or way.device.type == "cuda"):
-        seconds = timed(way)
+        seconds, _ = _timed_units(way, 1)
     return max(1, min(_MOST_CALLS, math.ceil(at_least / max(seconds, 1e-9))))
