@@ -55,6 +55,18 @@ def test_any_lines_give_a_well_formed_chart_inside_its_frame(data, log_x, log_y,
 
 
 @settings(max_examples=60, deadline=None)
+@given(data=st.lists(points, max_size=3), log_x=st.booleans(), log_y=st.booleans())
+def test_any_lines_named_inside_give_a_well_formed_chart_inside_its_frame(data, log_x, log_y):
+    series = [
+        Series(f"s{k}", [x for x, _ in p], [y for _, y in p], k // 2, k % 2 == 1, k % 2 == 0)
+        for k, p in enumerate(data)
+    ]
+    svg = line_chart(series, **WORDS, log_x=log_x, log_y=log_y, note="note", names_inside=True)
+    assert coordinates_inside(svg)
+    assert "nan" not in svg
+
+
+@settings(max_examples=60, deadline=None)
 @given(data=points, log_x=st.booleans(), log_y=st.booleans(), diagonal=st.booleans())
 def test_any_points_give_a_well_formed_chart_inside_its_frame(data, log_x, log_y, diagonal):
     x, y = [a for a, _ in data], [b for _, b in data]
@@ -135,6 +147,78 @@ def test_no_two_lines_share_colour_and_dashes():
         for line in ET.fromstring(svg).iter("polyline")
     ]
     assert len(set(strokes)) == 36
+
+
+def test_a_line_may_share_the_colour_of_another_and_be_dashed():
+    ours = Series("a", [0, 1], [0, 1], colour=3, is_dashed=False)
+    other = Series("b", [0, 1], [0, 2], colour=3, is_dashed=True)
+    solid, dashed = ET.fromstring(line_chart([ours, other], **WORDS)).iter("polyline")
+    assert solid.attrib["style"] == dashed.attrib["style"]
+    assert solid.get("stroke-dasharray") is None
+    assert dashed.get("stroke-dasharray") is not None
+
+
+def test_the_points_of_a_dashed_line_are_hollow():
+    svg = line_chart([Series("a", [0, 1], [0, 1], is_dashed=True)], **WORDS)
+    assert all("stroke" in e.attrib["style"] for e in ET.fromstring(svg).iter("circle"))
+
+
+def test_a_line_that_needs_no_label_has_none_and_is_still_described():
+    hidden = Series("hidden", [0, 1], [0, 2], is_labelled=False)
+    svg = line_chart([Series("shown", [0, 1], [0, 1]), hidden], **WORDS)
+    assert "hidden" not in texts(svg)
+    assert "shown" in texts(svg)
+    assert "hidden from" in (ET.fromstring(svg)[1].text or "")
+
+
+def test_where_no_line_needs_a_label_all_have_one():
+    assert "a" in texts(line_chart([Series("a", [0, 1], [0, 1], is_labelled=False)], **WORDS))
+
+
+@pytest.mark.parametrize("y_label", ["Y", "", "a long name of an axis that takes all the room"])
+def test_a_note_stands_above_the_data_clear_of_mark_and_axis(y_label):
+    svg = line_chart(
+        [Series("a", [0, 1], [0, 1])],
+        title="T",
+        x_label="X",
+        y_label=y_label,
+        mark=Mark(1, "mark at the very end"),
+        note="dashed: published",
+    )
+    heights = {e.text: float(e.attrib["y"]) for e in labels(svg) if e.text}
+    first_y = min(y for line in polylines(svg) for _, y in line)
+    if len(y_label) > 1:
+        assert heights["dashed: published"] >= heights[y_label] + 12
+    assert heights["dashed: published"] <= heights["mark at the very end"] - 12
+    assert heights["mark at the very end"] < first_y
+    assert coordinates_inside(svg)
+
+
+def early_and_late() -> list[Series]:
+    return [
+        Series("early", [1, 2, 3], [0.0, 4.0, 5.0]),
+        Series("late", [1, 5, 10], [0.0, 1.0, 2.0]),
+    ]
+
+
+def test_a_line_that_ends_early_is_named_beside_it_where_that_is_wished():
+    svg = line_chart(early_and_late(), **WORDS, names_inside=True)
+    places = {e.text: (float(e.attrib["x"]), float(e.attrib["y"])) for e in labels(svg)}
+    (early, late) = polylines(svg)
+    assert places["late"][0] > late[-1][0]
+    assert places["early"][0] < late[-1][0]
+    assert abs(places["early"][1] - early[-1][1]) < 30
+
+
+def test_a_line_that_ends_early_is_named_in_a_legend_otherwise():
+    svg = line_chart(early_and_late(), **WORDS)
+    first_y = min(y for line in polylines(svg) for _, y in line)
+    names = [e for e in labels(svg) if e.text in ("early", "late")]
+    assert all(float(e.attrib["y"]) < first_y for e in names)
+
+
+def labels(svg: str) -> list[ET.Element]:
+    return [*ET.fromstring(svg).iter("text")]
 
 
 def test_a_mark_stands_at_its_place_and_keeps_its_label():

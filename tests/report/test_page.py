@@ -11,7 +11,9 @@ from ratiorec.report import page as page_module
 from ratiorec.report.charts import Series, line_chart
 from ratiorec.report.page import (
     Columns,
+    Details,
     Entry,
+    Facts,
     Figure,
     Group,
     KeyValues,
@@ -110,6 +112,26 @@ def test_an_empty_listing_says_so():
 
 def test_figures_are_written_for_people():
     assert "<dd>29,858</dd>" in KeyValues({"Users": 29858}).html(3)
+
+
+def test_facts_stand_under_their_names_and_without_a_card():
+    root = ET.fromstring(Section("s", Facts({"seeds": "0 & 1"})).html("n"))
+    assert (root.findtext("dl/div/dt"), root.findtext("dl/div/dd")) == ("seeds", "0 & 1")
+
+
+def test_details_are_closed_until_someone_opens_them():
+    root = ET.fromstring(Details("more <b>", Paragraph("text")).html(3))
+    assert (root.tag, root.findtext("summary"), root.findtext("p")) == (
+        "details",
+        "more <b>",
+        "text",
+    )
+    assert root.get("open") is None
+
+
+def test_cards_may_need_more_width_than_words_do():
+    assert ET.fromstring(Columns([], 26).html(3)).get("style") == "--least:26rem"
+    assert ET.fromstring(Columns([]).html(3)).get("style") is None
 
 
 def test_a_page_is_written_as_it_is_rendered(tmp_path):

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ratiorec.report.style import N_SERIES_COLOURS, series_colour, style_sheet
+from ratiorec.report.style import N_SERIES_COLOURS, colour_rules, series_colour, style_sheet
 
 
 def _schemes() -> list[dict[str, str]]:
@@ -40,6 +40,10 @@ def test_both_schemes_name_the_same_colours():
 def test_dark_is_for_screens_only():
     assert style_sheet().count("prefers-color-scheme:dark") == 1
     assert "@media screen and (prefers-color-scheme:dark)" in style_sheet()
+
+
+def test_a_drawing_of_its_own_has_the_colours_of_the_page():
+    assert style_sheet().startswith(colour_rules())
 
 
 def test_the_colours_come_round():

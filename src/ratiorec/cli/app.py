@@ -11,7 +11,17 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ratiorec.cli import bench, compare, data, demo, doctor, evaluate, fit, recommend
+from ratiorec.cli import (
+    bench,
+    compare,
+    data,
+    demo,
+    doctor,
+    evaluate,
+    fit,
+    recommend,
+    reproduce,
+)
 from ratiorec.errors import RatiorecError, StoppedError, StorageError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -61,6 +71,7 @@ app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLES)(recommend.recommend)
 app.command(epilog=recommend.SIMILAR_EXAMPLES)(recommend.similar)
+app.command(epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 app.command(epilog=bench.EXAMPLES)(bench.bench)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +13,7 @@ from ratiorec.report.axes import Axis, drawable, format_number
 from ratiorec.report.bars import bar_chart
 from ratiorec.report.frame import (
     INK,
+    LINE,
     MUTED,
     SIZE,
     WIDTH,
@@ -22,17 +24,11 @@ from ratiorec.report.frame import (
     fit_frame,
     label,
 )
-from ratiorec.report.legend import (
-    GAP,
-    Line,
-    end_label_heights,
-    end_labels,
-    legend,
-    legend_rows,
-)
+from ratiorec.report.legend import GAP, Line
 from ratiorec.report.lettering import shorten, text_width
+from ratiorec.report.line_names import name_lines
 from ratiorec.report.markup import Markup, join, tag
-from ratiorec.report.style import series_colour
+from ratiorec.report.style import colour, series_colour
 
 __all__ = ["Mark", "Series", "bar_chart", "line_chart", "scatter_chart"]
 
@@ -41,11 +37,18 @@ Points = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """A named line through points, in the order given."""
+    """A named line through points, in the order given.
+
+    By default a line has the colour and the dashes of its place among the others. One that
+    shares the colour of another, told apart by its dashes, needs no label of its own.
+    """
 
     name: str
     x: ArrayLike
     y: ArrayLike
+    colour: int | None = None  # a place in the order of colours
+    is_dashed: bool | None = None
+    is_labelled: bool = True
 
 
 @dataclass(frozen=True)
@@ -65,10 +68,23 @@ def line_chart(
     log_x: bool = False,
     log_y: bool = False,
     mark: Mark | None = None,
+    note: str = "",
+    names_inside: bool = False,
 ) -> Markup:
     """Lines with their names at their ends, or in a legend where that would be crowded.
 
     Points that are not finite, or not positive on a logarithmic axis, are left out.
+
+    Args:
+        series: the lines.
+        title: what the chart shows.
+        x_label: what the x axis is.
+        y_label: what the y axis is.
+        log_x: whether equal ratios take equal room from left to right.
+        log_y: whether they take equal heights.
+        mark: a place to point at.
+        note: words above the data, to the right.
+        names_inside: whether names may stand beside their lines, before a legend is made.
     """
     words = Words(title, y_label, x_label)
     lines = _lines(series, log_x=log_x, log_y=log_y)
@@ -77,27 +93,37 @@ def line_chart(
     marks = [mark] if mark is not None and drawable(mark.x, log=log_x) else []
     x = np.concatenate([*(line.x for line in lines), [one.x for one in marks]])
     y = Axis.over(np.concatenate([line.y for line in lines]), log=log_y, at_most=6)
-
-    room = GAP + max(text_width(line.name, SIZE) for line in lines)
-    frame = fit_frame(words, x, y, log_x=log_x, right_margin=room, n_notes=len(marks))
-    heights = end_label_heights(lines, frame) if room <= 0.3 * WIDTH else None
-    if heights is not None:
-        names = end_labels(lines, heights, frame)
-    else:
-        rows = legend_rows(lines)
-        frame = fit_frame(words, x, y, log_x=log_x, n_notes=len(marks), n_legend_rows=len(rows))
-        names = legend(rows, frame)
+    n_notes = len(marks) + (bool(note) and not _has_room_beside(note, words))
+    fit = partial(fit_frame, words, x, y, log_x=log_x, n_notes=n_notes)
+    frame, names = name_lines(lines, fit, names_inside=names_inside)
     drawing = [_draw_line(line, frame) for line in lines]
     marked = [_draw_mark(one, lines, frame) for one in marks]
-    return draw(frame, _describe_lines(lines, words), *marked, *drawing, names)
+    noted = _draw_note(note, frame, n_rows_below=len(marks))
+    return draw(frame, _describe_lines(lines, words), *marked, *drawing, names, noted)
+
+
+def _has_room_beside(note: str, words: Words) -> bool:
+    """Whether a note fits on the line of the y axis's name."""
+    taken = text_width(words.y_label, SIZE) + text_width(note, SIZE)
+    return bool(words.y_label) and taken + 2 * GAP <= WIDTH
+
+
+def _draw_note(text: str, frame: Frame, *, n_rows_below: int) -> Markup:
+    if not text:
+        return join()
+    y = frame.top - 11 - LINE * n_rows_below
+    if _has_room_beside(text, frame.words):
+        y = frame.y_label_line
+    return label(WIDTH, y, shorten(text, SIZE, WIDTH), anchor="end", fill=MUTED)
 
 
 def _lines(series: Sequence[Series], *, log_x: bool, log_y: bool) -> list[Line]:
     lines = []
-    for index, one in enumerate(series):
+    for place, one in enumerate(series):
         x, y = _pairs(one.x, one.y, log_x=log_x, log_y=log_y)
         if len(x):
-            lines.append(Line(one.name, x, y, index))
+            index = place if one.colour is None else one.colour
+            lines.append(Line(one.name, x, y, index, one.is_dashed, one.is_labelled))
     return lines
 
 
@@ -120,7 +146,10 @@ def _draw_line(line: Line, frame: Frame) -> Markup:
 
 
 def _dot(x: float, y: float, line: Line, *, radius: float = 2.8) -> Markup:
-    return tag("circle", cx=float(x), cy=float(y), r=radius, style=f"fill:{line.colour}")
+    style = f"fill:{line.colour}"
+    if line.is_dashed:
+        style = f"fill:{colour('card')};stroke:{line.colour};stroke-width:1.3"
+    return tag("circle", cx=float(x), cy=float(y), r=radius, style=style)
 
 
 def _outline(px: Points, py: Points, *, n_parts: int = 400) -> tuple[Points, Points]:

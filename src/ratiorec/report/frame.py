@@ -19,7 +19,7 @@ SIZE = 12.5
 LINE = 16.0
 INK = colour("ink")
 MUTED = colour("muted")
-_RULE = colour("rule")
+RULE = colour("rule")
 _TITLE_SIZE = 14.0
 _PLOT_HEIGHT = 200.0
 _Values = NDArray[np.float64]
@@ -93,6 +93,10 @@ class Frame:
         """The height on which the names in a row of the legend stand."""
         return self.words.title_height + LINE * (row + 1) - 4
 
+    @property
+    def y_label_line(self) -> float:
+        return self.legend_line(self.n_legend_rows) + self.legend_gap
+
 
 def fit_frame(
     words: Words,
@@ -126,8 +130,7 @@ def left_margin(y: Axis) -> float:
 def draw(frame: Frame, description: str, *drawing: Markup) -> Markup:
     """The whole chart: the data over the grid."""
     words = frame.words
-    above = frame.legend_line(frame.n_legend_rows) + frame.legend_gap
-    y_label = label(0, above, shorten(words.y_label, SIZE, WIDTH), fill=MUTED)
+    y_label = label(0, frame.y_label_line, shorten(words.y_label, SIZE, WIDTH), fill=MUTED)
     x_label = label(
         (frame.left + frame.right) / 2,
         frame.bottom + frame.foot - 5,
@@ -136,16 +139,16 @@ def draw(frame: Frame, description: str, *drawing: Markup) -> Markup:
         fill=MUTED,
     )
     height = frame.bottom + frame.foot
-    return _document(words, height, description, _grid(frame), *drawing, y_label, x_label)
+    return document(words, height, description, _grid(frame), *drawing, y_label, x_label)
 
 
 def draw_nothing(words: Words) -> Markup:
     """The chart of nothing, which says so."""
     top = words.title_height
-    style = f"fill:none;stroke:{_RULE}"
+    style = f"fill:none;stroke:{RULE}"
     box = tag("rect", x=0.5, y=top, width=WIDTH - 1, height=110, rx=4, style=style)
     no_data = label(WIDTH / 2, top + 59, "no data", anchor="middle", fill=MUTED)
-    return _document(words, top + 111, "There are no data to draw.", box, no_data)
+    return document(words, top + 111, "There are no data to draw.", box, no_data)
 
 
 def _grid(frame: Frame) -> Markup:
@@ -154,7 +157,7 @@ def _grid(frame: Frame) -> Markup:
     parts = []
     for y, text in zip(heights, frame.y.labels, strict=True):
         ends = {"x1": frame.left, "x2": frame.right, "y1": float(y), "y2": float(y)}
-        parts.append(tag("line", style=f"stroke:{_RULE}", **ends))
+        parts.append(tag("line", style=f"stroke:{RULE}", **ends))
         parts.append(label(frame.left - 8, float(y) + SIZE / 3, text, anchor="end", fill=MUTED))
     for x, text in zip(places, frame.x.labels, strict=True):
         ends = {"x1": float(x), "x2": float(x), "y1": frame.bottom, "y2": frame.bottom + 4}
@@ -164,7 +167,8 @@ def _grid(frame: Frame) -> Markup:
     return join(*parts, tag("line", style=f"stroke:{MUTED}", **ends))
 
 
-def _document(words: Words, height: float, description: str, *drawing: Markup) -> Markup:
+def document(words: Words, height: float, description: str, *drawing: Markup) -> Markup:
+    """A chart of this height: its title, its text alternative and what is drawn."""
     style = f"fill:{INK};font-size:{_TITLE_SIZE}px;font-weight:600"
     title = [
         tag("text", escape(line), x=0, y=15 + 19 * row, style=style)

@@ -16,17 +16,23 @@ from ratiorec.report.style import N_SERIES_COLOURS, series_colour
 
 GAP = 8.0
 _DASHES = (None, "7 3", "2 3", "9 3 2 3", "14 4", "5 2 1 2 1 2")
+_DASHED = "4 3"
 _KEY = 24.0  # the stroke before a name, and the space between them
 
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """What can be drawn of a series, and its place in the order of colours."""
+    """What can be drawn of a series, and its place in the order of colours.
+
+    Where nothing is said of dashes, they come in an order too.
+    """
 
     name: str
     x: NDArray[np.float64]
     y: NDArray[np.float64]
     index: int
+    is_dashed: bool | None = None
+    is_labelled: bool = True
 
     @property
     def colour(self) -> str:
@@ -36,16 +42,22 @@ class Line:
     def stroke(self) -> dict[str, str | None]:
         # The second round of colours gets other dashes, so that no two of 36 lines look alike.
         dashes = _DASHES[(self.index + self.index // N_SERIES_COLOURS) % len(_DASHES)]
+        if self.is_dashed is not None:
+            dashes = _DASHED if self.is_dashed else None
         style = f"fill:none;stroke:{self.colour};stroke-width:2"
         return {"style": style, "stroke_dasharray": dashes}
 
 
+def reaches_the_end(line: Line, frame: Frame) -> bool:
+    """Whether a line ends so far to the right that its name can follow it."""
+    return float(frame.x.fraction(line.x[-1])) >= 0.9
+
+
 def end_label_heights(lines: Sequence[Line], frame: Frame) -> list[float] | None:
     """The heights of names beside the ends of their lines; None where they do not fit."""
-    ends = [frame.at(line.x[-1:], line.y[-1:]) for line in lines]
-    if any(x[0] < 0.1 * frame.left + 0.9 * frame.right for x, _ in ends):
+    if not all(reaches_the_end(line, frame) for line in lines):
         return None
-    wanted = np.array([y[0] for _, y in ends])
+    wanted = np.array([frame.at(line.x[-1:], line.y[-1:])[1][0] for line in lines])
     placed = wanted.copy()
     for above, below in pairwise(np.argsort(wanted, kind="stable")):
         placed[below] = max(placed[below], placed[above] + LINE)

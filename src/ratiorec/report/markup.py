@@ -19,7 +19,12 @@ def escape(text: str) -> Markup:
     >>> escape('<b title="x">')
     '&lt;b title=&quot;x&quot;&gt;'
     """
-    return Markup(html.escape(_UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)))
+    return Markup(html.escape(clean(text)))
+
+
+def clean(text: str) -> str:
+    """The text without characters that no file of markup can hold."""
+    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def join(*parts: Markup) -> Markup:

@@ -19,8 +19,10 @@ __all__ = [
     "Block",
     "Cell",
     "Columns",
+    "Details",
     "Entry",
     "Estimate",
+    "Facts",
     "Figure",
     "Group",
     "KeyValues",
@@ -84,6 +86,34 @@ class KeyValues:
 
 
 @dataclass(frozen=True)
+class Facts:
+    """What a reader may want to look up, each line under its name."""
+
+    pairs: Mapping[str, str]
+
+    def html(self, level: int) -> Markup:
+        return tag(
+            "dl",
+            *(
+                tag("div", tag("dt", escape(key)), tag("dd", escape(value)))
+                for key, value in self.pairs.items()
+            ),
+            class_="facts",
+        )
+
+
+@dataclass(frozen=True)
+class Details:
+    """A block that is there for those who open it."""
+
+    summary: str
+    block: Block
+
+    def html(self, level: int) -> Markup:
+        return tag("details", tag("summary", escape(self.summary)), self.block.html(level))
+
+
+@dataclass(frozen=True)
 class Entry:
     """One line of a listing, with a note at its end and a badge behind its text."""
 
@@ -136,9 +166,15 @@ class Columns:
     """Blocks side by side, each on a card; on a narrow screen one below another."""
 
     blocks: Sequence[Block]
+    least_width: float | None = None  # of a card, in letters' sizes; charts need more than words
 
     def html(self, level: int) -> Markup:
-        return tag("div", *(_card(block, level) for block in self.blocks), class_="columns")
+        style = None if self.least_width is None else f"--least:{self.least_width:g}rem"
+        cards = [_card(block, level) for block in self.blocks]
+        return tag("div", *cards, class_="columns", style=style)
+
+
+_WITHOUT_CARD = (Paragraph, KeyValues, Facts, Columns)
 
 
 @dataclass(frozen=True, init=False)
@@ -155,7 +191,7 @@ class Section:
     def html(self, name: str) -> Markup:
         """The section, which a link can reach under this name."""
         blocks = [
-            block.html(3) if isinstance(block, Paragraph | KeyValues | Columns) else _card(block, 3)
+            block.html(3) if isinstance(block, _WITHOUT_CARD) else _card(block, 3)
             for block in self.blocks
         ]
         return tag("section", _heading(self.heading, 2), *blocks, id=name)

@@ -62,10 +62,14 @@ def series_colour(index: int) -> str:
 
 def style_sheet() -> str:
     """The style sheet of a page."""
+    return f"{colour_rules()}{_RULES}"
+
+
+def colour_rules() -> str:
+    """The colours alone, as a drawing in a file of its own needs them."""
     return (
         f":root{{color-scheme:light dark;{_definitions(_LIGHT)}}}"
         f"@media screen and (prefers-color-scheme:dark){{:root{{{_definitions(_DARK)}}}}}"
-        f"{_RULES}"
     )
 
 
@@ -91,6 +95,7 @@ header{padding-block:clamp(1.75rem,5vw,3.5rem) .5rem}
 header .lead{margin-top:.75rem;font-size:1.1rem;color:var(--muted)}
 nav ul{display:flex;flex-wrap:wrap;gap:.25rem 1.25rem;margin:1.1rem 0 0;padding:0;list-style:none;
   font-size:.9rem}
+nav li{min-width:0;overflow-wrap:anywhere}
 nav a{display:inline-block;padding-block:.3rem;text-decoration:none}
 nav a:hover{text-decoration:underline}
 section{padding-top:2.25rem;scroll-margin-top:.5rem}
@@ -99,7 +104,7 @@ figure{margin:0}
 figcaption,caption{font-size:.9rem;color:var(--muted)}
 figcaption{margin-top:.5rem;max-width:44rem}
 .chart{display:block;width:100%;max-width:36rem;height:auto}
-.columns{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,20rem),1fr))}
+.columns{display:grid;gap:1rem;grid-template-columns:repeat(auto-fit,minmax(min(100%,var(--least,20rem)),1fr))}
 .columns>*{margin:0;min-width:0}
 .card{background:var(--card);border:1px solid var(--rule);border-radius:.6rem;
   padding:clamp(.9rem,2.5vw,1.35rem)}
@@ -138,6 +143,43 @@ dd{margin:.1rem 0 0;font-size:1.3rem;font-weight:600;letter-spacing:-.01em;
 .listing .note{flex:none;font-size:.85rem;color:var(--muted);font-variant-numeric:tabular-nums}
 .badge{display:inline-block;padding:0 .45rem;border-radius:1rem;font-size:.75rem;
   line-height:1.5;background:var(--tint);color:var(--accent);white-space:nowrap}
+dl.facts{display:block;background:var(--card)}
+dl.facts>div{display:grid;grid-template-columns:minmax(5.5rem,9rem) minmax(0,1fr);gap:1rem;
+  padding:.4rem 1rem}
+dl.facts>div+div{border-top:1px solid var(--rule)}
+dl.facts dt,dl.facts dd{margin:0;font-size:.9rem;overflow-wrap:anywhere}
+dl.facts dd{font-weight:400;letter-spacing:0}
+summary{cursor:pointer;font-size:.85rem;color:var(--accent);padding-block:.3rem}
+details .scroll{max-height:24rem;overflow:auto;margin-top:.35rem;font-size:.85rem}
+details th,details td{padding-block:.2rem}
+.figures{font-size:.8125rem;line-height:1.45}
+.figures th,.figures td{padding:.4rem .55rem}
+.figures tbody th{position:sticky;left:0;z-index:1;background:var(--card);min-width:5.5rem;
+  max-width:12rem;padding-left:0;overflow-wrap:anywhere}
+.figures thead th{font-size:inherit;line-height:1.3}
+.figures thead td{border-top:0;border-bottom:1px solid var(--muted);padding-left:0;
+  color:var(--muted);vertical-align:bottom}
+.figure{display:grid;grid-template-columns:var(--digits,auto) 1fr;column-gap:.3rem;
+  justify-items:start;white-space:nowrap}
+.figure .value{grid-area:1/1;justify-self:end}
+.figure .spread{grid-area:1/2}
+.figure .words{grid-area:1/1/auto/-1}
+.figure .published{grid-area:2/1;justify-self:end}
+.figure .difference{grid-area:2/2}
+.figure .spread,.figure .published,.figure .words,.difference.neither{color:var(--muted)}
+.figure .spread,.figure .words{position:relative}
+.figure sup{position:absolute;left:100%;top:.1em;padding-left:.1em}
+.better{color:var(--series-1)}
+.worse{color:var(--series-2)}
+sup{line-height:1;font-size:.85em}
+sup a{text-decoration:none}
+.notes{font-size:.85rem;color:var(--muted);max-width:60rem}
+.notes p,.notes li{max-width:none}
+.notes ol{list-style:none;margin:.4rem 0 0;padding:0}
+.notes li{padding-left:1.2rem;text-indent:-1.2rem}
+.remarks ul{margin:.4rem 0 0;padding-left:1.2rem}
+.remarks li{max-width:52rem;padding-block:.15rem;break-inside:avoid}
+.remarks.many ul{columns:26rem;column-gap:2.5rem;font-size:.875rem}
 section>*+*,.card>*+*{margin-top:1rem}
 @page{margin:16mm}
 @media print{
@@ -149,6 +191,11 @@ section>*+*,.card>*+*{margin-top:1rem}
   .scroll{overflow:visible;background:none}
   table{font-size:.85em}
   th,td{padding-inline:.35rem}
+  .columns[style]{--least:18rem!important}
+  .figures{font-size:6.6pt}
+  .figures th,.figures td{padding:.2rem}
+  .figures tbody th{min-width:0}
+  details{display:none}
   *{print-color-adjust:exact}
 }
 """

@@ -1,0 +1,132 @@
+"""What a report shows: tables, curves and bars as data, whoever draws them."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+
+from scipy.stats import t as student
+
+CONFIDENCE = 0.95
+NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One figure, a value for each seed, beside the published one."""
+
+    values: tuple[float, ...]
+    published: float | None = None
+    remark: str = ""  # what a reader must know of it, such as a run that was cut
+
+    @property
+    def mean(self) -> float | None:
+        """Over the seeds; None where nothing was run."""
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """Student's 95 % interval of the mean; one seed says nothing of it."""
+        n = len(self.values)
+        if n < 2:
+            return None
+        mean = statistics.fmean(self.values)
+        reach = float(student.ppf((1 + CONFIDENCE) / 2, n - 1))
+        reach *= statistics.stdev(self.values) / math.sqrt(n)
+        return mean - reach, mean + reach
+
+    @property
+    def relative_difference(self) -> float | None:
+        """(ours − published)/published."""
+        if self.mean is None or not self.published:
+            return None
+        return self.mean / self.published - 1
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of a table: text stands as it is."""
+
+    name: str
+    entries: tuple[Measured | str, ...]
+
+
+@dataclass(frozen=True)
+class TableExhibit:
+    """A table; `decimals` is how many places of a figure are shown."""
+
+    id: str
+    title: str
+    caption: str
+    columns: tuple[str, ...]  # without that of the names
+    rows: tuple[Row, ...]
+    decimals: int = 4
+    remarks: tuple[str, ...] = ()
+    is_ranking: bool = True  # whether the best figure of each column is marked
+    lowest: tuple[int, ...] = ()  # columns, counted from 0, in which the best is the lowest
+
+
+@dataclass(frozen=True)
+class Series:
+    """A line of a panel; points are (x, y)."""
+
+    name: str
+    points: tuple[tuple[float, float], ...]
+    is_published: bool = False
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One pair of axes."""
+
+    title: str
+    x_label: str
+    y_label: str
+    series: tuple[Series, ...]
+    log_x: bool = False
+    log_y: bool = False
+
+
+@dataclass(frozen=True)
+class CurveExhibit:
+    """A figure of one or more panels of curves."""
+
+    id: str
+    title: str
+    caption: str
+    panels: tuple[Panel, ...]
+    remarks: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One bar, of ours or of the published figure."""
+
+    name: str
+    value: float | None  # None where nothing was run
+    published: float | None = None
+
+
+@dataclass(frozen=True)
+class BarPanel:
+    """Bars that share an axis."""
+
+    title: str
+    value_label: str
+    bars: tuple[Bar, ...]
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class BarExhibit:
+    """A figure of one or more panels of bars."""
+
+    id: str
+    title: str
+    caption: str
+    panels: tuple[BarPanel, ...]
+    remarks: tuple[str, ...] = ()
+
+
+Exhibit = TableExhibit | CurveExhibit | BarExhibit

@@ -1,0 +1,73 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ratiorec.presets import PRESETS
+from ratiorec.reproduce.published import (
+    ABLATION,
+    EFFECTIVENESS,
+    EFFICIENCY,
+    ELSEWHERE,
+    STATISTICS,
+    effort,
+    quality,
+)
+
+RESULTS = Path(__file__).parents[2] / "results"
+TABLES = {"effectiveness": EFFECTIVENESS, "elsewhere": ELSEWHERE, "ablation": ABLATION}
+
+
+def module_of_results(name: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(RESULTS))
+    spec = importlib.util.spec_from_file_location(name, RESULTS / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+def test_the_printed_density_is_that_of_the_printed_counts(name: str) -> None:
+    counts = STATISTICS[name]
+    density = counts.n_pairs / (counts.n_users * counts.n_items)
+    assert round(density, 5) == counts.density
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_row_is_a_preset_with_figures_on_the_three_data_sets(table: str) -> None:
+    for preset, figures in TABLES[table].items():
+        assert preset in PRESETS
+        assert list(figures) == list(STATISTICS)
+        assert all(0 < value < 0.2 for pair in figures.values() for value in pair)
+
+
+def test_the_full_method_has_the_same_figures_in_both_tables() -> None:
+    assert ABLATION["dregn-cf"] == EFFECTIVENESS["dregn-cf"]
+
+
+def test_the_figures_are_those_of_the_table_in_the_readme(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = module_of_results("table", monkeypatch).PUBLISHED
+    for (preset, dataset), pair in known.items():
+        figures = ELSEWHERE if preset in ELSEWHERE else EFFECTIVENESS
+        assert tuple(figures[preset][dataset]) == pair
+
+
+def test_a_figure_that_is_not_published_is_none() -> None:
+    assert quality(EFFECTIVENESS, "enmf", "yelp2018", "ndcg@20") == 0.0513
+    assert quality(EFFECTIVENESS, "enmf", "amazon-book-75", "ndcg@20") is None
+    assert quality(EFFECTIVENESS, "ease", "gowalla", "ndcg@20") is None
+
+
+def test_the_time_is_told_or_steps_by_their_time() -> None:
+    assert effort("enmf", "gowalla").seconds == 123 * 1.036
+    assert effort("mult-vae", "amazon-book").seconds == 2889
+    assert effort("enmf", "amazon-book").seconds is None
+    assert effort("lightgcn", "gowalla") == effort("dregn-cf", "amazon-book-75")
+    assert EFFICIENCY["dregn-cf"]["gowalla"].seconds is None
