@@ -112,8 +112,8 @@ class Descent:
         on_card = device.type == "cuda"
         self.encoder.noise = torch.Generator(device).manual_seed(self._noise_seed)
         # on a card a number that a recorded step can be told anew
-        rate = settings.learning_rate
-        rate_of_steps = torch.tensor(rate, device=device) if on_card else rate
+        self._rate = settings.learning_rate
+        rate_of_steps = torch.tensor(self._rate, device=device) if on_card else self._rate
         self._optimiser = torch.optim.Adam(
             encoder.parameters(), lr=rate_of_steps, fused=True, capturable=on_card
         )
@@ -187,6 +187,9 @@ class Descent:
                 return
 
     def _set_rate(self, rate: float) -> None:
+        if rate == self._rate:
+            return
+        self._rate = rate
         for group in self._optimiser.param_groups:
             if isinstance(group["lr"], Tensor):
                 group["lr"].fill_(rate)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -75,15 +76,34 @@ def half_squared_norms(table: NodeFactors, n_users: int, batch: AnyBatch) -> Sca
     """½ mean over batch users of ‖e_u⁰‖² + ½ mean over shown items of ‖e_i⁰‖² (theory: R6)."""
     groups = [Shown(batch.users)]
     groups += [Shown(n_users + items.flatten(), some) for items, some in batch.shown_items]
-    # gathered together, the vectors have one gradient of the whole table and not several
-    squared_norms = rows_of(table, torch.cat([nodes for nodes, _ in groups])).square().sum(-1)
-    norms = torch.split_with_sizes(squared_norms, [len(nodes) for nodes, _ in groups])
-    means = [_mean(of, some) / 2 for of, (_, some) in zip(norms, groups, strict=True)]
-    return torch.stack(means).sum()
+    nodes = torch.cat([places for places, _ in groups])
+    shares = torch.cat([_share_of_each(group, table) for group in groups])
+    weights = table.new_zeros(len(table)).index_add(0, nodes, shares)
+    value: Tensor = _WeightedSquares.apply(table, weights / 2)  # type: ignore[no-untyped-call]
+    return value
 
 
-def _mean(values: Tensor, some: Tensor | None) -> Scalar:
-    return values.mean() if some is None else (values * some).sum() / some.sum()
+def _share_of_each(group: Shown, table: Tensor) -> Tensor:
+    """What each listed node counts in the mean of its group."""
+    if group.takes_part is None:
+        return table.new_full((len(group.items),), 1 / len(group.items))
+    counts = group.takes_part.to(table.dtype)
+    return counts / counts.sum()
+
+
+class _WeightedSquares(torch.autograd.Function):
+    """Σ w_n ‖x_n‖², whose derivative 2 w_n x_n takes one pass and nothing kept of the first."""
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, weights: Tensor) -> Tensor:
+        ctx.save_for_backward(table, weights)
+        lengths = torch.linalg.vector_norm(table, dim=-1)
+        return torch.dot(weights, lengths.square())
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, None]:
+        table, weights = ctx.saved_tensors
+        return table * (2 * outer * weights).unsqueeze(-1), None
 
 
 def rows_of(table: Tensor, places: Tensor) -> Tensor:

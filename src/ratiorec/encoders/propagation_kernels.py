@@ -7,6 +7,16 @@ import triton.language as tl
 
 
 @triton.jit
+def scale_rows(table, scale, scaled, n_entries, D: tl.constexpr, BLOCK: tl.constexpr):
+    """Every row times its number, rounded to what `scaled` holds."""
+    places = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = places < n_entries
+    factor = tl.load(scale + places // D, mask=inside, other=0.0)
+    values = tl.load(table + places, mask=inside, other=0.0) * factor
+    tl.store(scaled + places, values.to(scaled.dtype.element_ty), mask=inside)
+
+
+@triton.jit
 def gathered(source, indices, entries, present, columns, D: tl.constexpr):
     """Rows of the table that the entries name, and zeros for those that are not there."""
     neighbours = tl.load(indices + entries, mask=present, other=0).to(tl.int64)
