@@ -79,10 +79,25 @@ def _devices() -> dict[str, Any]:
 
 
 def _kernels() -> dict[str, str]:
+    """What a fit on this machine would run, by `--device auto`."""
+    import torch
+
+    if not torch.cuda.is_available():
+        return {
+            "mean of layers": "weighted sums of rows in blocks",
+            "positives": "torch",
+            "unlabelled term": "tiles, value and gradient together",
+            "steps": "one by one",
+            "top-k": "numpy, exact",
+        }
+    has_triton = importlib.util.find_spec("triton") is not None
+    plain = "torch; pip install triton for kernels many times as fast"
     return {
-        "sparse product": "weighted sums of rows in blocks; on a graphics card a sparse matrix",
-        "unlabelled term": "tiles, value and gradient together",
-        "top-k": "numpy, exact",
+        "mean of layers": "Triton, gathers in 16 bits" if has_triton else plain,
+        "positives": "Triton, a program a user" if has_triton else plain,
+        "unlabelled term": "Triton, products in fp16 with float32 sums" if has_triton else plain,
+        "steps": "recorded as CUDA graphs",
+        "top-k": "torch while training, else numpy, exact",
     }
 
 
