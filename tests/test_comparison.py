@@ -334,7 +334,7 @@ def test_the_peak_of_memory_is_that_of_each_preset(dataset: Dataset) -> None:
 def test_a_peak_that_may_be_of_an_earlier_preset_is_not_told(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "_release_memory", lambda place: False)
+    monkeypatch.setattr(comparison, "release_memory", lambda device: False)
     found = compare_presets(dataset, ["popularity"], device="cpu")
     assert figures_of(found[0]).peak_memory_mb is None
 

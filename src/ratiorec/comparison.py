@@ -6,18 +6,14 @@ figures.
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from ratiorec.artifact import Artifact
 from ratiorec.config import to_table
@@ -29,6 +25,7 @@ from ratiorec.evaluate import Difference, Report, compare
 from ratiorec.events import Observer
 from ratiorec.experiment import find_device, fit
 from ratiorec.fit_options import FitOptions
+from ratiorec.machine import load_torch_whole, release_memory
 from ratiorec.presets import preset
 
 METRICS = ("recall@20", "ndcg@20")
@@ -123,7 +120,7 @@ def compare_presets(
     require_presets(presets)
     _require_comparable(dataset, options)
     place = find_device(device)
-    _load_torch_whole(place)
+    load_torch_whole(str(place))
     test = dataset.test if dataset.test is not None and dataset.test.n_pairs else None
     train = partial(
         fit,
@@ -137,7 +134,7 @@ def compare_presets(
     def attempt(name: str) -> PresetResult:
         if stop_requested():
             raise _stopped(name)
-        is_new_peak = _release_memory(place)
+        is_new_peak = release_memory(str(place))
         result, model = _attempt(name, train, test, watch, is_new_peak=is_new_peak)
         finish(result, model)
         return result
@@ -280,20 +277,3 @@ def _stopped(name: str) -> StoppedError:
 def _in_one_line(error: Exception) -> str:
     text = str(error) if isinstance(error, RatiorecError) else f"{type(error).__name__}: {error}"
     return " ".join(text.split()).removesuffix(":")
-
-
-def _load_torch_whole(place: torch.device) -> None:
-    """What the first optimiser loads takes seconds that no preset should be charged with."""
-    torch.optim.Adam([torch.zeros(1, device=place, requires_grad=True)])
-
-
-def _release_memory(place: torch.device) -> bool:
-    """Give back what the last preset left; whether the peak of memory could begin anew as well."""
-    gc.collect()
-    if place.type == "cuda":
-        torch.cuda.empty_cache()  # else a budget would count what is merely cached as taken
-        torch.cuda.reset_peak_memory_stats(place)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # how Linux is told to
-        return True
-    return False

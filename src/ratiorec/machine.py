@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import importlib.metadata
 import math
 import os
@@ -88,6 +90,30 @@ def available_memory_mb(device: str) -> float:
         torch.cuda.empty_cache()  # what is merely cached is not taken
         available = min(available, torch.cuda.mem_get_info(device)[0])
     return 0.9 * available / 2**20
+
+
+def release_memory(device: str) -> bool:
+    """Give back what earlier work left, and let the peaks of memory begin anew where they can.
+
+    Whether that of the process could: Linux does so when told, other systems do not.
+    """
+    gc.collect()
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.empty_cache()  # else a budget would count what is merely cached as taken
+        torch.cuda.reset_peak_memory_stats(device)
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+        return True
+    return False
+
+
+def load_torch_whole(device: str) -> None:
+    """What the first optimiser loads takes seconds that no run should be charged with."""
+    import torch
+
+    torch.optim.Adam([torch.zeros(1, device=device, requires_grad=True)])
 
 
 def _available_bytes() -> float:

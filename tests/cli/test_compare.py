@@ -24,7 +24,7 @@ NO_ROOM = StorageError("no room", where="here", found="a full disk", wanted="roo
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     use_presets(monkeypatch, broken=failing())
     # to look for garbage takes longer than such a fit
-    monkeypatch.setattr(comparison, "_release_memory", lambda place: True)
+    monkeypatch.setattr(comparison, "release_memory", lambda device: True)
 
 
 @pytest.fixture

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import html
-import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from browser import needs_chromium, probed
 from ratiorec.report.charts import Mark, Series, bar_chart, line_chart, scatter_chart
 from ratiorec.report.page import (
     Columns,
@@ -29,8 +26,7 @@ from ratiorec.report.page import (
     render,
 )
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+pytestmark = needs_chromium
 
 # Boxes of text are as high as the font asks, letters are not: a shared pixel is no overlap.
 PROBE = """<script>addEventListener("load", () => {
@@ -62,31 +58,7 @@ PROBE = """<script>addEventListener("load", () => {
 
 def probe(page: Page, folder: Path, *, width: int, dark: bool = False) -> dict[str, Any]:
     """What a browser of this width makes of a page."""
-    # Ahead of the policy that forbids scripts, so that this one still runs.
-    probed = render(page).replace("<head>", f"<head>{PROBE}", 1)
-    # In a frame, because no window of this browser is narrower than 500 pixels.
-    frame = f'<iframe srcdoc="{html.escape(probed)}" style="border:0" width="{width}" height="900">'
-    outer = folder / "frame.html"
-    outer.write_text(f'<!DOCTYPE html><meta charset="utf-8">{frame}</iframe>', encoding="utf-8")
-    command = [
-        str(CHROMIUM),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-background-networking",
-        "--hide-scrollbars",
-        f"--user-data-dir={folder / 'profile'}",
-        f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-        "--window-size=1400,1000",
-        "--dump-dom",
-        outer.as_uri(),
-    ]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=True)
-    found = re.search(r'data-probe="(.*?)"', done.stdout.decode())
-    assert found, done.stderr.decode()[-2000:]
-    answer = json.loads(html.unescape(found[1]))
-    assert answer["shown"] == width
-    return dict(answer)
+    return probed(render(page), PROBE, folder, width=width, dark=dark)
 
 
 @pytest.mark.parametrize("width", [1280, 400])

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import json
 import math
 import re
-import shutil
-import subprocess
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -15,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from browser import browse, needs_chromium, probed
 from ratiorec.reproduce.exhibits import (
     Bar,
     BarExhibit,
@@ -30,8 +28,7 @@ from ratiorec.reproduce.exhibits import (
 from ratiorec.reproduce.markdown import write_markdown
 from ratiorec.reproduce.page import write_page
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "chrome"))), None)
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH")
+pytestmark = needs_chromium
 
 # Boxes of text are as high as the font asks, letters are not: a shared pixel is no overlap.
 PROBE = """<script>addEventListener("load", () => {
@@ -331,37 +328,7 @@ def probe(
     text = (folder / "report.html").read_text(encoding="utf-8")
     if paper:
         text = text.replace("@media print{", "@media all{")
-    # Ahead of the policy that forbids scripts, so that this one still runs.
-    probed = text.replace("<head>", f"<head>{PROBE}", 1)
-    # In a frame, because no window of this browser is narrower than 500 pixels.
-    frame = f'<iframe srcdoc="{html.escape(probed)}" style="border:0" width="{width}" height="900">'
-    dom = browse(f"{frame}</iframe>", folder, dark=dark)
-    found = re.search(r'data-probe="(.*?)"', dom)
-    assert found, dom[-2000:]
-    answer = json.loads(html.unescape(found[1]))
-    assert answer["shown"] == width
-    return dict(answer)
-
-
-def browse(body: str, folder: Path, *, dark: bool = False) -> str:
-    """The document that a browser makes of this body."""
-    outer = folder / "frame.html"
-    outer.write_text(f'<!DOCTYPE html><meta charset="utf-8">{body}', encoding="utf-8")
-    command = [
-        str(CHROMIUM),
-        "--headless",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-background-networking",
-        "--hide-scrollbars",
-        f"--user-data-dir={folder / 'profile'}",
-        f"--blink-settings=preferredColorScheme={0 if dark else 1}",
-        "--window-size=1400,1000",
-        "--dump-dom",
-        outer.as_uri(),
-    ]
-    done = subprocess.run(command, capture_output=True, timeout=60, check=True)
-    return done.stdout.decode()
+    return probed(text, PROBE, folder, width=width, dark=dark)
 
 
 SCREENS = [(1280, False), (400, False), (1280, True), (400, True)]  # width, and whether dark

@@ -67,7 +67,7 @@ def files(tmp_path: Path) -> CellFiles:
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     # to look for garbage takes longer than such a fit
-    monkeypatch.setattr(running, "_release_memory", lambda place: None)
+    monkeypatch.setattr(running, "release_memory", lambda device: None)
 
 
 def cell(

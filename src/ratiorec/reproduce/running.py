@@ -5,13 +5,10 @@ A cell that cannot run here does not cost the others: the reason is written in p
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import math
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Protocol
 
 import torch
@@ -28,7 +25,13 @@ from ratiorec.errors import (
 from ratiorec.events import EpochFinished, StepTaken
 from ratiorec.experiment import find_device, fit, result_record
 from ratiorec.fit_options import FitOptions
-from ratiorec.machine import commit, describe_machine, versions
+from ratiorec.machine import (
+    commit,
+    describe_machine,
+    load_torch_whole,
+    release_memory,
+    versions,
+)
 from ratiorec.reproduce.cell_files import CellFiles, Record, misfit
 from ratiorec.reproduce.cells import Cell, command_of
 from ratiorec.reproduce.estimate import seconds_left
@@ -159,7 +162,8 @@ class _Work:
 
     def _train(self, cell: Cell, dataset: Dataset) -> Record:
         runner = self.runner
-        _release_memory(self.place)
+        release_memory(str(self.place))
+        load_torch_whole(str(self.place))
         try:
             model = self._fit(cell, dataset)
         except CheckpointError as error:
@@ -238,15 +242,3 @@ def _stopped(cell: Cell) -> StoppedError:
         found="a request to stop",
         wanted="the same command, which goes on from here",
     )
-
-
-def _release_memory(place: torch.device) -> None:
-    """Give back what the last cell left, and let the peaks of memory begin anew."""
-    gc.collect()
-    # what the first optimiser loads takes seconds that no cell should be charged with
-    torch.optim.Adam([torch.zeros(1, device=place, requires_grad=True)])
-    if place.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats(place)
-    with contextlib.suppress(OSError):
-        Path("/proc/self/clear_refs").write_text("5")  # how Linux is told to
