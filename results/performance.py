@@ -1,4 +1,4 @@
-"""The tables of docs/performance.md, from what `ratiorec bench --record` wrote beside this file."""
+"""Tables and images of docs/performance.md, from what `ratiorec bench --record` wrote here."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ratiorec.bench.growth_chart import drawing, growth_charts
+from ratiorec.bench.growth_lines import MEMORY, TIME, Growth, growths
+
 HERE = Path(__file__).parent
-TARGETS = ("risk", "propagation", "step", "fit", "recommend", "evaluate", "frontier")
+TARGETS = ("risk", "propagation", "step", "fit", "recommend", "evaluate", "frontier", "growth")
 MILESTONES = (0.14, 0.16, 0.18)  # of R@20 on the way up, as judged
 Record = dict[str, Any]
 
@@ -64,6 +67,8 @@ def remark(row: Row) -> str:
         told.append(f"R@20 {case['recall@20']:.4f}".replace("0.", ".", 1))
     if len(case.get("curve", [])) > 1:
         told += milestones(case["curve"])
+    if case.get("test"):
+        told.append(f"test R@20 {case['test']['recall@20']:.4f}".replace("0.", ".", 1))
     if "epochs" in case:
         told.append(f"{case['epochs']:g} epochs by {case['chosen_by']}")
     return ", ".join(told)
@@ -93,18 +98,80 @@ COLUMNS: dict[str, Callable[[Row], str]] = {
 }
 
 
-def table(target: str, found: list[Record]) -> str:
-    """All cases of a target in Markdown, or that there are none."""
-    rows = [
+GROWTH_COLUMNS: dict[str, Callable[[Growth], str]] = {
+    "from … to": lambda line: line.range,
+    "what": lambda line: line.name,
+    "first": lambda line: growth_figure(line, 0),
+    "middle": lambda line: growth_figure(line, 1),
+    "last": lambda line: growth_figure(line, 2),
+    "exponent": lambda line: exponent(line, 0),
+    "last interval": lambda line: exponent(line, 1),
+}
+IMAGES = {"time": TIME, "memory": MEMORY}
+
+
+def growth_figure(line: Growth, place: int) -> str:
+    """A time or an amount of memory, with its unit."""
+    value = line.shown[place]
+    if line.figure == TIME:
+        return seconds(value)
+    return f"{value:.3g} MB" if value < 100 else f"{megabytes(value)} MB"
+
+
+def exponent(line: Growth, place: int) -> str:
+    """Two decimals, or nothing where it is not known."""
+    return "" if line.exponents is None else f"{line.exponents[place]:.2f}"
+
+
+def cases_of(target: str, found: list[Record]) -> list[Row]:
+    """The cases of a target with their records."""
+    return [
         Row(case, record)
         for record in found
         for case in record["cases"]
         if case["target"] == target
     ]
+
+
+def table(target: str, found: list[Record]) -> str:
+    """All cases of a target in Markdown, or that there are none."""
+    rows = cases_of(target, found)
     if not rows:
         return "Not measured yet."
-    lines = [list(COLUMNS), ["---"] * len(COLUMNS)]
-    lines += [[cell(row) for cell in COLUMNS.values()] for row in rows]
+    if target == "growth":
+        return growth_part(rows)
+    return markdown(list(COLUMNS), [[cell(row) for cell in COLUMNS.values()] for row in rows])
+
+
+def growth_part(rows: list[Row]) -> str:
+    """A table by lines, and the images that show them."""
+    cells = [
+        [place, *(cell(line) for cell in GROWTH_COLUMNS.values())]
+        for place, lines in growths_by(device, rows).items()
+        for line in lines
+    ]
+    images = [
+        f"![{name.capitalize()} along each axis, on {kind}](growth-{name}-{kind}.svg)"
+        for kind in growths_by(kind_of_device, rows)
+        for name in IMAGES
+    ]
+    return "\n\n".join([markdown(["device", *GROWTH_COLUMNS], cells), *images])
+
+
+def kind_of_device(row: Row) -> str:
+    """`cpu` or `cuda`."""
+    return str(row.case["device"])
+
+
+def growths_by(key: Callable[[Row], str], rows: list[Row]) -> dict[str, list[Growth]]:
+    """What grows, device by device."""
+    places = dict.fromkeys(map(key, rows))
+    return {place: growths(row.case for row in rows if key(row) == place) for place in places}
+
+
+def markdown(headers: list[str], cells: list[list[str]]) -> str:
+    """A table."""
+    lines = [headers, ["---"] * len(headers), *cells]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -112,3 +179,15 @@ def tables(folder: Path = HERE) -> dict[str, str]:
     """The table of each target, by the name of its place on the page."""
     found = records(folder)
     return {f"bench-{target}": table(target, found) for target in TARGETS}
+
+
+def images(folder: Path = HERE) -> dict[str, str]:
+    """The images that the page shows, by file name."""
+    rows = cases_of("growth", records(folder))
+    return {
+        f"growth-{name}-{kind}.svg": drawing(
+            growth_charts(lines, figure), description=f"How {name} grows along each axis, on {kind}"
+        )
+        for kind, lines in growths_by(kind_of_device, rows).items()
+        for name, figure in IMAGES.items()
+    }

@@ -1,4 +1,4 @@
-"""Writes the result tables of the README and of the docs from the JSON files beside this one.
+"""Writes the result tables of README and docs, and their images, from the JSON files beside this.
 
 `python results/table.py` rewrites them; with `--check` it only says whether they are up to date,
 by its exit code.
@@ -165,7 +165,8 @@ def pages() -> dict[Path, str]:
     """The pages as they should be."""
     readme, rivals = ROOT / "README.md", ROOT / "docs" / "rivals.md"
     speed = ROOT / "docs" / "performance.md"
-    return {
+    images = {ROOT / "docs" / name: image for name, image in performance.images().items()}
+    return images | {
         readme: with_table(
             readme.read_text(encoding="utf-8"), "results", table(METHOD, method_records())
         ),
@@ -185,7 +186,7 @@ def main(arguments: list[str]) -> int:
     for page, text in pages().items():
         if "--check" not in arguments:
             page.write_text(text, encoding="utf-8")
-        elif page.read_text(encoding="utf-8") != text:
+        elif not page.exists() or page.read_text(encoding="utf-8") != text:
             return 1
     return 0
 

@@ -64,6 +64,49 @@ def test_a_curve_tells_when_it_first_stood_above_a_level(performance: ModuleType
     assert performance.milestones(curve) == ["≥ .14 after 2 s", "≥ .16 after 6 s"]
 
 
+def growing(value: int, seconds: float, mb: float) -> dict[str, Any]:
+    """A step at a point of the axis of users."""
+    along = {"target": "growth", "work": "step", "axis": "users", "value": value}
+    return CASE | along | {"execution": "tiled", "seconds": seconds, "peak_extra_mb": mb}
+
+
+GROWING = RECORD | {
+    "cases": [growing(10, 0.002, 5.0), growing(100, 0.002, 5.0), growing(1000, 0.2, 500.0)]
+}
+
+
+def test_growth_is_told_by_lines_with_their_exponents(
+    performance: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "bench-growth-cpu.json").write_text(json.dumps(GROWING))
+    _, _, time, memory, _, *images = performance.tables(tmp_path)["bench-growth"].splitlines()
+    line = "| 2 cores, AMD | users 10 to 1,000 | step, tiled"
+    assert time == f"{line} | 2 ms | 2 ms | 200 ms | 1.00 | 2.00 |"
+    assert memory == f"{line}, memory | 5 MB | 5 MB | 500 MB | 1.00 | 2.00 |"
+    assert [image.partition("](")[2] for image in images if image] == [
+        "growth-time-cpu.svg)",
+        "growth-memory-cpu.svg)",
+    ]
+
+
+def test_every_image_of_growth_is_drawn(performance: ModuleType, tmp_path: Path) -> None:
+    on_card = GROWING | {"cases": [case | {"device": "cuda"} for case in GROWING["cases"]]}
+    (tmp_path / "bench-growth-cpu.json").write_text(json.dumps(GROWING))
+    (tmp_path / "bench-growth-gpu.json").write_text(json.dumps(on_card))
+    images = performance.images(tmp_path)
+    assert list(images) == [
+        f"growth-{name}-{kind}.svg" for kind in ("cpu", "cuda") for name in ("time", "memory")
+    ]
+    text = performance.tables(tmp_path)["bench-growth"]
+    for name, image in images.items():
+        assert f"({name})" in text
+        assert "tiled" in image
+
+
+def test_without_measurements_there_are_no_images(performance: ModuleType, tmp_path: Path) -> None:
+    assert performance.images(tmp_path) == {}
+
+
 def test_every_target_has_its_place_on_the_page(performance: ModuleType) -> None:
     text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert list(performance.TARGETS) == list(TARGETS)

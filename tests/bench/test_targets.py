@@ -7,7 +7,7 @@ from ratiorec.errors import ConfigError
 
 
 def test_the_targets_are_those_of_the_contract() -> None:
-    expected = ["risk", "propagation", "step", "fit", "recommend", "evaluate", "frontier"]
+    expected = ["risk", "propagation", "step", "fit", "recommend", "evaluate", "frontier", "growth"]
     assert list(TARGETS) == expected
     assert named("all") == expected
     assert named("step") == ["step"]

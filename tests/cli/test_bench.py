@@ -10,6 +10,7 @@ import pytest
 from command_line import CommandLine
 from quick_bench import AT_ONCE, without_processes
 from ratiorec.bench import conditions, page
+from ratiorec.bench.growth_points import AXES
 from ratiorec.bench.targets import TARGETS
 from ratiorec.cli import bench_progress, options
 from ratiorec.errors import StorageError
@@ -88,7 +89,7 @@ def test_all_is_every_target_and_the_default(cli: CommandLine, clicks: Path) -> 
     assert list(dict.fromkeys(case["target"] for case in found["cases"])) == list(TARGETS)
     assert [one["target"] for one in found["ceilings"]] == list(TARGETS)
     html = Path("out/bench-all.html").read_text()
-    assert html.count("<svg") == len(TARGETS)
+    assert html.count("<svg") == len(TARGETS) - 1 + 2 * len(AXES)  # growth has two for each axis
 
 
 def test_a_table_is_printed_and_nothing_else(cli: CommandLine, clicks: Path) -> None:
@@ -107,6 +108,13 @@ def test_the_embedded_data_are_measured_on_where_it_must_be_quick(cli: CommandLi
     found = cli("bench", "risk", *CPU, "--quick", "--users", "50", "--json").json
     assert found["dataset"] == "synthetic"
     assert found["cases"][0]["size"]["users"] == 50
+
+
+def test_growth_makes_its_own_data(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_measuring(monkeypatch)
+    found = cli("bench", "growth", *CPU, "--quick", "--json").json
+    assert found["dataset"] == "long-tailed pairs"
+    assert {case["axis"] for case in found["cases"]} == set(AXES)
 
 
 def test_out_has_a_page_with_the_plot_and_the_same_figures(cli: CommandLine, clicks: Path) -> None:

@@ -11,6 +11,8 @@ from typing import Any
 from ratiorec.bench.case import Case, Measured
 from ratiorec.bench.dots import Dot, dot_chart
 from ratiorec.bench.frontier_chart import SHOWN, Curve, frontier_chart
+from ratiorec.bench.growth_chart import growth_charts
+from ratiorec.bench.growth_lines import MEMORY, TIME, growths
 from ratiorec.bench.words import label_of, left_out, rates, table, title_of
 from ratiorec.report import page
 from ratiorec.report.markup import Markup
@@ -25,6 +27,7 @@ _TITLES: Mapping[str, str] = {
     "recommend": "The best items of many users, without those they have seen",
     "evaluate": "Recall, nDCG and the other metrics of many users, with their intervals",
     "frontier": "Quality of the lists for time spent on training, on the test part",
+    "growth": "Time and memory of a step, and the time before the first, along each axis",
 }
 _HOW_TO_READ = (
     "The floor is what cannot be done without: operations at the rate of a large matrix product, "
@@ -53,7 +56,7 @@ def _section(measured: Measured, dataset: str) -> page.Section:
     notes = [page.Paragraph(line) for line in (*rates(measured), *left_out(measured))]
     return page.Section(
         measured.target,
-        page.Figure(_plot(measured), _caption(measured)),
+        *_plots(measured),
         Table(headers, rows, f"{title_of(measured)}, on {dataset}"),
         *notes,
     )
@@ -62,6 +65,19 @@ def _section(measured: Measured, dataset: str) -> page.Section:
 def _unbroken(cell: str) -> str:
     """A figure and its unit stay on one line; a long remark may not."""
     return cell if len(cell) > _LONGEST_FIGURE else cell.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _plots(measured: Measured) -> list[page.Block]:
+    if measured.target != "growth":
+        return [page.Figure(_plot(measured), _caption(measured))]
+    lines = growths(measured.to_json())
+    return [
+        page.Paragraph(f"{_TITLES['growth']}. {_caption(measured)}"),
+        *(
+            page.Columns([page.Figure(chart) for chart in growth_charts(lines, figure)])
+            for figure in (TIME, MEMORY)
+        ),
+    ]
 
 
 def _plot(measured: Measured) -> Markup:
@@ -106,5 +122,12 @@ def _caption(measured: Measured) -> str:
         return (
             "A curve for what descends, judged on a paused clock; a point for what is solved. "
             f"Beginnings of curves below {math.floor(100 * SHOWN)} % of the best are not drawn."
+        )
+    if measured.target == "growth":
+        return (
+            "Both scales are logarithmic, so that a power is a straight line and its exponent the "
+            "slope: 1 where ten times as much takes ten times as long. The other axes stay, but "
+            "users bring their pairs. The last interval tells where a line is heading. A line with "
+            "the name of an execution is a step's."
         )
     return "A dot is the median, its bar the spread, the tick the floor; rivals in another colour."

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from ratiorec.bench import evaluate, fit, frontier, propagation, recommend, risk, step
+from ratiorec.bench import evaluate, fit, frontier, growth, propagation, recommend, risk, step
 from ratiorec.bench.case import Measured
-from ratiorec.bench.conditions import Conditions
+from ratiorec.bench.conditions import Conditions, Effort
 from ratiorec.bench.memory import Alone
+from ratiorec.data.dataset import Dataset
 from ratiorec.errors import ConfigError
 
 ALL = "all"
@@ -18,10 +19,14 @@ ALL = "all"
 
 @dataclass(frozen=True)
 class Target:
-    """Measures under conditions; `alone` runs one case by itself, to find its memory."""
+    """Measures under conditions; `alone` runs one case by itself, to find its memory.
+
+    A target with `own_data` looks at no others.
+    """
 
     measure: Callable[[Conditions], Measured]
     alone: Alone | None = None
+    own_data: Callable[[Effort], Dataset] | None = None
 
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
@@ -33,6 +38,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "recommend": Target(recommend.measure, recommend.alone),
         "evaluate": Target(evaluate.measure, evaluate.alone),
         "frontier": Target(frontier.measure),
+        "growth": Target(growth.measure, growth.alone, growth.own_data),
     }
 )
 

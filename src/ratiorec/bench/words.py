@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from ratiorec.bench.case import Case, Measured
+from ratiorec.bench.growth_lines import MEMORY, Growth, growths
 
 _HEADERS = ("", "time", "spread", "floor", "× floor", "× reference", "× rival", "extra MB", "")
+_GROWTH_HEADERS = ("", "first", "middle", "last", "exponent", "last interval")
 
 
 def lines(measured: Measured) -> list[str]:
-    """A table, one line a case, and below it the ceilings and what was left out."""
+    """A table, and below it the ceilings and what was left out."""
     rows = table(measured)
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     # figures to the right; names and remarks, whose columns have no header, to the left
@@ -22,7 +24,12 @@ def lines(measured: Measured) -> list[str]:
 
 
 def table(measured: Measured) -> list[list[str]]:
-    """Headers and a row for each case, without the columns in which nothing stands."""
+    """Headers and a row for each case, without the columns in which nothing stands.
+
+    Where cases lie along an axis, a row is what one of their figures does from end to end.
+    """
+    if grown := growths(measured.to_json()):
+        return [list(_GROWTH_HEADERS), *map(_growth_row, grown)]
     rows = [list(_HEADERS), *(_row(measured, case) for case in measured.cases)]
     told = [place < 2 or any(column[1:]) for place, column in enumerate(zip(*rows, strict=True))]
     return [[cell for cell, shown in zip(row, told, strict=True) if shown] for row in rows]
@@ -55,6 +62,12 @@ def _row(measured: Measured, case: Case) -> list[str]:
         "" if case.peak_extra_mb is None else f"{case.peak_extra_mb:,.0f}",
         remark(case),
     ]
+
+
+def _growth_row(line: Growth) -> list[str]:
+    written = in_megabytes if line.figure == MEMORY else in_seconds
+    slopes = [f"{slope:.2f}" for slope in line.exponents or ()] or ["", ""]
+    return [f"{line.range}: {line.name}", *map(written, line.shown), *slopes]
 
 
 def remark(case: Case) -> str:
@@ -98,6 +111,15 @@ def in_seconds(value: float) -> str:
     if value < 1:
         return f"{value * 1e3:.3g} ms"
     return f"{value:.3g} s" if value < 100 else f"{value:,.0f} s"
+
+
+def in_megabytes(value: float) -> str:
+    """Three digits with the unit.
+
+    >>> in_megabytes(2.345), in_megabytes(1234)
+    ('2.35 MB', '1,234 MB')
+    """
+    return f"{value:.3g} MB" if value < 100 else f"{value:,.0f} MB"
 
 
 def _ratio(value: float | None) -> str:

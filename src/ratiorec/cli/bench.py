@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from ratiorec.bench.case import Measured
     from ratiorec.bench.conditions import Conditions, Effort
+    from ratiorec.data.dataset import Dataset
 
 EXAMPLES = """Examples:
 
@@ -26,6 +27,8 @@ EXAMPLES = """Examples:
   ratiorec bench step --presets dregn-cf,lightgcn:batches.n_pairs=2048 --json
 
   ratiorec bench frontier --data gowalla --max-seconds 60 --out out/bench
+
+  ratiorec bench growth --device cpu --out out/bench
 """
 TEST_SHARE = 0.2  # of each user's pairs, where the data have no test part
 
@@ -34,11 +37,14 @@ def bench(
     target: Annotated[
         str,
         typer.Argument(
-            help="risk, propagation, step, fit, recommend, evaluate, frontier or all of them."
+            help="risk, propagation, step, fit, recommend, evaluate, frontier, growth or all."
         ),
     ] = "all",
     data: Annotated[
-        str | None, typer.Option(help="Data to measure on; gowalla, or synthetic with --quick.")
+        str | None,
+        typer.Option(
+            help="Data to measure on; gowalla, or synthetic with --quick. growth makes its own."
+        ),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     users: Annotated[
@@ -77,16 +83,14 @@ def bench(
     from ratiorec.bench.conditions import Conditions
     from ratiorec.bench.record import to_record
     from ratiorec.bench.targets import named
-    from ratiorec.comparison import with_test_part
     from ratiorec.experiment import find_device
     from ratiorec.machine import commit
 
     names, contenders = named(target), _contenders(presets)
     place, effort = find_device(device), _effort(repeats, max_seconds, quick=quick)
     _require_room(out, record)
-    loaded = o.load_data(data or ("synthetic" if quick else "gowalla"), data_dir)
     conditions = Conditions(
-        with_test_part(loaded, TEST_SHARE),
+        _data(names, data, data_dir, effort),
         place,
         effort,
         n_users=users,
@@ -108,6 +112,20 @@ def bench(
     else:
         _print(found)
     _write(found, result, out, record)
+
+
+def _data(
+    names: Sequence[str], asked_for: str | None, data_dir: Path | None, effort: Effort
+) -> Dataset:
+    """What is asked for, or what is usual, or what the only target makes for itself."""
+    from ratiorec.bench.targets import TARGETS
+    from ratiorec.comparison import with_test_part
+
+    own_data = TARGETS[names[0]].own_data
+    if asked_for is None and len(names) == 1 and own_data is not None:
+        return own_data(effort)
+    usual = "synthetic" if effort.is_quick else "gowalla"
+    return with_test_part(o.load_data(asked_for or usual, data_dir), TEST_SHARE)
 
 
 def _contenders(presets: str | None) -> tuple[str, ...] | None:
