@@ -13,6 +13,7 @@ from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
     from ratiorec.artifact import Artifact
+    from ratiorec.events import Observer
 
 EXAMPLES = """Examples:
 
@@ -55,6 +56,10 @@ def fit(
     record: Annotated[
         Path | None, typer.Option(help="Also write a result file, as under results/.")
     ] = None,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(help="Also tell tensorboard:FOLDER, mlflow or mlflow:STORE; repeatable."),
+    ] = None,
     data_dir: o.DataDir = None,
     user: o.User = None,
     item: o.Item = None,
@@ -66,12 +71,13 @@ def fit(
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
     from ratiorec.checkpoint import Checkpoints
-    from ratiorec.config import resolve
+    from ratiorec.config import resolve, to_table
     from ratiorec.experiment import find_device
     from ratiorec.fit_options import FitOptions
     from ratiorec.folder import require_replaceable
     from ratiorec.machine import commit
     from ratiorec.presets import preset as preset_settings
+    from ratiorec.tracking.tracker import named_tracker, tracked
 
     settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
     find_device(device)
@@ -88,9 +94,14 @@ def fit(
         resume=resume,
         log=log or _beside(output, ".training.jsonl"),
     )
+    trackers = [named_tracker(text) for text in track or ()]
     dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
     started_from = commit()
-    model = _train(dataset, preset, settings, seed, device, fit_options)
+    told = {"data": data, "preset": preset, "seed": seed, "settings": to_table(settings)}
+    with tracked(trackers, told) as tell:
+        model = _train(dataset, preset, settings, seed, device, fit_options, tell)
+        for tracker in trackers:
+            tracker.finish(model)
     model.save(output)
     if record is not None:
         _write_record(model, record, validation, started_from)
@@ -120,12 +131,23 @@ def _require_apart(checkpoint: Path, output: Path) -> None:
 
 
 def _train(
-    dataset: Any, preset: str, settings: Any, seed: int, device: str, fit_options: Any
+    dataset: Any,
+    preset: str,
+    settings: Any,
+    seed: int,
+    device: str,
+    fit_options: Any,
+    tell: Observer,
 ) -> Artifact:
     from ratiorec.cli.progress import FitProgress, stop_on_interrupt
     from ratiorec.experiment import fit as run_fit
 
     with stop_on_interrupt() as stop_requested, FitProgress() as progress:
+
+        def observe(event: Any) -> None:
+            progress(event)
+            tell(event)
+
         return run_fit(
             dataset,
             preset=preset,
@@ -133,7 +155,7 @@ def _train(
             seed=seed,
             device=device,
             options=fit_options,
-            observe=progress,
+            observe=observe,
             stop_requested=stop_requested,
         )
 

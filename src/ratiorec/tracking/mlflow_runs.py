@@ -1,0 +1,85 @@
+"""Runs in an MLflow store: settings, curves, final figures, and the model itself."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ratiorec.artifact import Artifact
+from ratiorec.errors import MissingExtraError, StorageError
+from ratiorec.events import EpochFinished, StepTaken
+from ratiorec.tracking.tracker import figures, final_figures, flat
+
+EXPERIMENT = "ratiorec"
+MODEL = "model"  # the folder of the run's artifacts that holds it
+
+
+class MLflowRun:
+    """One run of an experiment; `store` is a database, a server, or what the environment says.
+
+    Goes by a client of its own, so that a run of the caller's stays what it is.
+    """
+
+    def __init__(self, store: str | None = None, experiment: str = EXPERIMENT) -> None:
+        self._store = store
+        self._experiment = experiment
+        self._client: Any = None
+        self._run_id = ""
+
+    @property
+    def run_id(self) -> str:
+        """By which the run is found in the store."""
+        return self._run_id
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        try:
+            from mlflow import MlflowClient
+            from mlflow.exceptions import MlflowException
+        except ImportError:
+            raise MissingExtraError(
+                "MLflow is not installed",
+                where="--track mlflow",
+                found="no module mlflow",
+                wanted="pip install 'ratiorec[mlflow]'",
+            ) from None
+        try:
+            self._client = MlflowClient(tracking_uri=self._store)
+            self._run_id = self._client.create_run(self._experiment_id()).info.run_id
+        except (MlflowException, ImportError, OSError) as error:
+            raise StorageError(
+                "the store of experiments cannot be opened",
+                where=f"--track mlflow:{self._store or ''}",
+                found=(str(error) or type(error).__name__).splitlines()[0],
+                wanted="a database such as sqlite:///runs.db, or the URL of a server that runs",
+            ) from error
+        for name, value in flat(settings).items():
+            self._client.log_param(self._run_id, name, value)
+
+    def _experiment_id(self) -> str:
+        found = self._client.get_experiment_by_name(self._experiment)
+        if found is not None:
+            return str(found.experiment_id)
+        return str(self._client.create_experiment(self._experiment))
+
+    def __call__(self, event: StepTaken | EpochFinished) -> None:
+        if isinstance(event, EpochFinished):
+            self._log(figures(event.record), step=int(event.record["step"]))
+
+    def finish(self, model: Artifact) -> None:
+        from ratiorec.tracking.flavour import save_model
+
+        self._log({f"model/{name}": v for name, v in final_figures(model).items()}, step=0)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / MODEL
+            save_model(model, path)
+            self._client.log_artifacts(self._run_id, str(path), MODEL)
+
+    def end(self, *, succeeded: bool) -> None:
+        self._client.set_terminated(self._run_id, "FINISHED" if succeeded else "FAILED")
+
+    def _log(self, told: Mapping[str, float], *, step: int) -> None:
+        for name, value in told.items():
+            # a name may have no @ in it
+            self._client.log_metric(self._run_id, name.replace("@", "_at_"), value, step=step)
