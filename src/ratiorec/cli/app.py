@@ -18,9 +18,11 @@ from ratiorec.cli import (
     demo,
     doctor,
     evaluate,
+    export,
     fit,
     recommend,
     reproduce,
+    serve,
 )
 from ratiorec.errors import RatiorecError, StoppedError, StorageError
 
@@ -71,6 +73,8 @@ app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLES)(recommend.recommend)
 app.command(epilog=recommend.SIMILAR_EXAMPLES)(recommend.similar)
+app.command(epilog=serve.EXAMPLES)(serve.serve)
+app.command(epilog=export.EXAMPLES)(export.export)
 app.command(epilog=reproduce.EXAMPLES)(reproduce.reproduce)
 app.command(epilog=bench.EXAMPLES)(bench.bench)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)

@@ -18,10 +18,13 @@ EXTRAS = {
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
     "tune": ("optuna",),
     "ann": ("faiss",),
+    "onnx": ("onnx",),
     "plots": ("matplotlib",),
     "sql": ("duckdb",),
-    "mlflow": ("mlflow",),
+    "tensorboard": ("tensorboard",),
+    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "rivals": ("implicit",),
+    "postgres": ("psycopg",),
 }
 CORE = (
     "torch",

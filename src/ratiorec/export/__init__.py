@@ -1,0 +1,28 @@
+"""A model in forms that other programs search: Parquet, numpy, FAISS, ONNX, pgvector.
+
+`Vectors` are a model whose scores are inner products. A form writes them, a `Trial` holds what was
+written against exact search, and what finds too little is not kept.
+"""
+
+from ratiorec.export.exporting import FORMS, Exported, export, export_to_postgres
+from ratiorec.export.faiss_index import Faiss
+from ratiorec.export.numpy_arrays import NumpyArrays
+from ratiorec.export.onnx_graph import Onnx
+from ratiorec.export.parquet import ParquetTables
+from ratiorec.export.pgvector import Pgvector
+from ratiorec.export.trial import Trial
+from ratiorec.export.vectors import Vectors
+
+__all__ = [
+    "FORMS",
+    "Exported",
+    "Faiss",
+    "NumpyArrays",
+    "Onnx",
+    "ParquetTables",
+    "Pgvector",
+    "Trial",
+    "Vectors",
+    "export",
+    "export_to_postgres",
+]

@@ -1,0 +1,115 @@
+"""A model into a folder or a database, held against exact search on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from ratiorec.artifact import Artifact
+from ratiorec.export.faiss_index import Faiss
+from ratiorec.export.numpy_arrays import NumpyArrays
+from ratiorec.export.onnx_graph import Onnx
+from ratiorec.export.parquet import ParquetTables
+from ratiorec.export.pgvector import Pgvector
+from ratiorec.export.place import FORMAT, HEADER, require_replaceable, whole_folder
+from ratiorec.export.protocol import FolderForm
+from ratiorec.export.trial import Judge, Measured, Trial
+from ratiorec.export.vectors import Vectors
+from ratiorec.files import sha256_of, write_json
+from ratiorec.version import __version__
+
+FORMS: Mapping[str, FolderForm] = MappingProxyType(
+    {form.name: form for form in (Faiss(), ParquetTables(), NumpyArrays(), Onnx())}
+)
+"""The forms that are folders, by name."""
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was exported, where it is, and which share of the exact lists it finds."""
+
+    form: str
+    measured: Measured
+    k: int
+    n_users: int
+    n_bytes: int
+    paths: tuple[str, ...] = ()
+    place: Mapping[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; `sample` is how many users the recall was measured on."""
+        return {
+            "form": self.form,
+            "settings": dict(self.measured.settings),
+            "recall": self.measured.recall,
+            "k": self.k,
+            "sample": self.n_users,
+            "bytes": self.n_bytes,
+            "paths": list(self.paths),
+            **self.place,
+        }
+
+
+def export(
+    model: Artifact, form: FolderForm, folder: str | Path, *, trial: Trial | None = None
+) -> Exported:
+    """Write a model into a folder, new or in place of an export, whole or not at all.
+
+    Raises:
+        ConfigError: The model has no vectors, or the index finds too little.
+        MissingExtraError: The library that writes the form is not installed.
+        StorageError: There is something else in that place, or the system could not write.
+    """
+    require_replaceable(folder)
+    vectors = Vectors.of(model)
+    judge = (trial or Trial())(vectors)
+    with whole_folder(folder) as temporary:
+        measured = form.write(vectors, judge, temporary)
+        files = sorted(temporary.iterdir())
+        header = _header(form.name, measured, vectors, judge)
+        header["files"] = {
+            file.name: {"bytes": file.stat().st_size, "sha256": sha256_of(file)} for file in files
+        }
+        write_json(temporary / HEADER, header)
+        n_bytes = sum(file.stat().st_size for file in temporary.iterdir())
+    names = (*(file.name for file in files), HEADER)
+    paths = tuple(str(Path(folder) / name) for name in names)
+    return Exported(form.name, measured, judge.k, len(judge.users), n_bytes, paths)
+
+
+def export_to_postgres(
+    model: Artifact, url: str, table: str = "items", *, trial: Trial | None = None
+) -> Exported:
+    """Write the item vectors of a model into a table of PostgreSQL, with an index of pgvector.
+
+    Raises:
+        ConfigError: The model has no vectors, the URL or the table cannot be, or the index finds
+            too little.
+        MissingExtraError: The driver is not installed.
+        StorageError: The database refused; the table that stood there before still stands.
+    """
+    target = Pgvector.at(url, table)
+    vectors = Vectors.of(model)
+    judge = (trial or Trial())(vectors)
+    measured, n_bytes = target.write(vectors, judge)
+    place = target.postgres.describe()
+    return Exported("pgvector", measured, judge.k, len(judge.users), n_bytes, (), place)
+
+
+def _header(form: str, measured: Measured, vectors: Vectors, judge: Judge) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": 1,
+        "ratiorec": __version__,
+        "form": form,
+        "settings": dict(measured.settings),
+        "recall": measured.recall,
+        "k": judge.k,
+        "sample": len(judge.users),
+        "n_users": vectors.n_users,
+        "n_items": vectors.n_items,
+        "dimension": vectors.dimension,
+    }

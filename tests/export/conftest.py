@@ -1,0 +1,8 @@
+"""A PostgreSQL server that has pgvector, and one as this machine has it."""
+
+from __future__ import annotations
+
+from postgres_server import postgres
+from vector_server import vector_server
+
+__all__ = ["postgres", "vector_server"]
