@@ -1,0 +1,1 @@
+"""A model over HTTP: recommendations, similar items, health and metrics, without torch."""

@@ -1,0 +1,107 @@
+"""From ids in a request to lists in an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.serve.errors import PlainJSON, encoded
+from ratiorec.serve.models import Served
+from ratiorec.serve.ranking import USERS_AT_ONCE, Id, Question, Row, rows_by_query
+from ratiorec.serve.service import Service
+
+_MANY_ROWS = 1000  # writing so many as JSON would keep other requests waiting
+
+
+async def lists_of_users(
+    service: Service, question: Question, user_ids: Sequence[Id]
+) -> list[dict[str, Any]]:
+    """The list of each user in the order asked for; unknown ones as the question says.
+
+    Raises:
+        UnknownIdError: A user or an item is unknown, and the question says "raise".
+    """
+    users = question.model.artifact.users
+    found = users.indices(user_ids, on_unknown=question.on_unknown)
+    known = dict(zip(user_ids, found.tolist(), strict=True))
+    native = {
+        user: native_id(users, index) if index >= 0 else user for user, index in known.items()
+    }
+    strangers = [user for user, index in known.items() if index < 0]
+    lists = await service.ranker.lists(question, [native[u] for u, i in known.items() if i >= 0])
+    if question.on_unknown == "skip":
+        user_ids = [user for user in user_ids if known[user] >= 0]
+    else:
+        lists |= await service.ranker.lists(replace(question, of_strangers=True), strangers)
+    return [{"user_id": native[user], "items": lists.get(native[user], [])} for user in user_ids]
+
+
+async def lists_of_histories(
+    service: Service, question: Question, histories: Sequence[Sequence[Id]]
+) -> list[dict[str, Any]]:
+    """The list of each history, in blocks that let other requests come in between."""
+    lists: list[dict[str, Any]] = []
+    for start in range(0, len(histories), USERS_AT_ONCE):
+        block = histories[start : start + USERS_AT_ONCE]
+        rows = await service.ranker.call(partial(_folded_in, question, block))
+        lists += [
+            {"history": start + place, "items": rows.get(place, [])} for place in range(len(block))
+        ]
+    return lists
+
+
+def _folded_in(question: Question, histories: Sequence[Sequence[Id]]) -> dict[Id, list[Row]]:
+    return rows_by_query(
+        question.model.artifact.recommend_to(
+            histories,
+            question.k,
+            exclude_seen=question.exclude_seen,
+            allow=question.allow,
+            deny=question.deny,
+            on_unknown=question.on_unknown,
+        )
+    )
+
+
+def similar_items(model: Served, item_id: Id, k: int) -> dict[str, Any]:
+    """The items most like one, under the id that the model has for it.
+
+    Raises:
+        UnknownIdError: There is no such item.
+    """
+    index = int(model.artifact.items.indices([item_id])[0])
+    native = native_id(model.artifact.items, index)
+    rows = rows_by_query(model.artifact.similar([native], k))
+    return {"item_id": native, "items": rows.get(native, [])}
+
+
+def native_id(vocabulary: Vocabulary, index: int) -> Id:
+    """The id at an index, as JSON has it."""
+    (identifier,) = vocabulary.ids[index : index + 1].tolist()
+    native: Id = identifier
+    return native
+
+
+def found_items(model: Served, query: str, k: int) -> list[dict[str, Any]]:
+    """The items that a search finds."""
+    items = model.artifact.items
+    found = model.catalogue.find(query, k)
+    rows: list[dict[str, Any]] = [{"item_id": item_id} for item_id in items.ids[found].tolist()]
+    if items.names is not None:
+        for row, name in zip(rows, items.names[found].tolist(), strict=True):
+            row["item_name"] = name
+    return rows
+
+
+async def as_json(content: dict[str, Any], *, n_rows: int) -> PlainJSON:
+    """The answer; a long one is written in a thread."""
+    if n_rows <= _MANY_ROWS:
+        return PlainJSON(content)
+    answer = PlainJSON({})
+    answer.body = await asyncio.to_thread(encoded, content)
+    answer.init_headers()
+    return answer

@@ -1,0 +1,127 @@
+"""HTTP/1.1 connections that cannot be held open for nothing, and end without losing a request."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from ratiorec.serve.errors import RefusedError, encoded, four_parts
+from ratiorec.serve.limits import Limits
+
+_LINGER_SECONDS = 1.0  # a client may have sent a request just before it could know of the end
+
+
+class BoundedConnection(H11Protocol):
+    """A connection whose client must send the head of each request in time.
+
+    When the server ends, a connection that rests stays open for a moment, so that a request
+    already on its way is answered.
+    """
+
+    def __init__(self, *arguments: Any, limits: Limits, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._limits = limits
+        self._head_timer: asyncio.TimerHandle | None = None
+        self._has_received = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        most = self._limits.max_connections
+        if len(self.connections) > most:
+            self._refuse(
+                503,
+                "the server has too many connections",
+                f"{most:,} open",
+                "fewer; try again in a second",
+            )
+        else:
+            self._time_the_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_timing()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        self._has_received = True
+        super().data_received(data)
+        self._time_the_head()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.conn.trailing_data[0]:  # the next request has begun already
+            self._time_the_head()
+
+    def shutdown(self) -> None:
+        """End after the next answer, which says so, or after a moment in which none was asked.
+
+        Answers that have not begun close the connection by their headers; a client that has
+        read the head of one without that word may still send a request.
+        """
+        self.loop.call_later(_LINGER_SECONDS, self._leave)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a resting connection; a client that does not read its answer is cut off."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            super().timeout_keep_alive_handler()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP."""
+        wanted = "a head and a body as in RFC 9112, the head of at most 64 KiB"
+        self._refuse(400, "this is not a request in HTTP/1.1", "malformed bytes", wanted)
+
+    def _is_resting(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _leave(self) -> None:
+        if not self.transport.is_closing():
+            super().shutdown()
+
+    def _time_the_head(self) -> None:
+        """Run a timer while, and only while, the head of a request is awaited."""
+        awaits_head = self._is_resting() and self.conn.their_state is h11.IDLE
+        if not awaits_head or self.transport.is_closing():
+            self._stop_timing()
+        elif self._head_timer is None:
+            self._head_timer = self.loop.call_later(self._limits.read_seconds, self._head_is_late)
+
+    def _stop_timing(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _head_is_late(self) -> None:
+        self._head_timer = None
+        if self.transport.is_closing():
+            return
+        if not self._has_received:  # nobody asked anything, so nobody expects an answer
+            self.transport.close()
+            return
+        found = f"no end after {self._limits.read_seconds:g} s"
+        self._refuse(408, "the request came too slowly", found, "a whole head within that time")
+
+    def _refuse(self, status: int, what: str, found: str, wanted: str) -> None:
+        """Answer in four parts and close, without the application."""
+        error = RefusedError(what, status=status, where="connection", found=found, wanted=wanted)
+        body = encoded(four_parts(error))
+        headers = [
+            (b"content-type", b"application/json"),
+            (b"content-length", str(len(body)).encode()),
+            (b"x-content-type-options", b"nosniff"),
+            (b"connection", b"close"),
+        ]
+        events = (
+            h11.Response(status_code=status, headers=headers),
+            h11.Data(data=body),
+            h11.EndOfMessage(),
+        )
+        try:
+            for event in events:
+                self.transport.write(self.conn.send(event) or b"")
+        except h11.LocalProtocolError:  # an answer has begun already
+            pass
+        self.transport.close()

@@ -1,0 +1,194 @@
+"""The addresses of the API."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Path as InPath
+
+from ratiorec.serve.answers import (
+    as_json,
+    found_items,
+    lists_of_histories,
+    lists_of_users,
+    similar_items,
+)
+from ratiorec.serve.errors import PlainJSON, RefusedError
+from ratiorec.serve.metrics import CONTENT_TYPE
+from ratiorec.serve.ranking import Question
+from ratiorec.serve.schemas import (
+    Card,
+    Health,
+    Items,
+    ManyLists,
+    OneList,
+    Problem,
+    RecommendRequest,
+    Reloaded,
+    SimilarItems,
+)
+from ratiorec.serve.security import RELOAD, require_admin
+from ratiorec.serve.service import Service
+from ratiorec.version import __version__
+
+router = APIRouter(default_response_class=PlainJSON)
+
+
+async def _service(request: Request) -> Service:  # not async, it would cost a thread each time
+    service: Service = request.app.state.service
+    return service
+
+
+Uses = Annotated[Service, Depends(_service)]
+K = Annotated[int, Query(ge=1, description="Items at most; GET /v1/model has the limit.")]
+Listed = Annotated[list[str] | None, Query(description="Item ids; repeat the parameter.")]
+
+
+def _described(answer: type, *refusals: int) -> dict[int | str, dict[str, Any]]:
+    return {200: {"model": answer}, **{status: {"model": Problem} for status in (401, *refusals)}}
+
+
+@router.get("/v1/recommend/{user:path}", responses=_described(OneList, 404, 422, 503, 504))
+async def recommend(
+    service: Uses,
+    user: Annotated[str, InPath(description="User id.", examples=["ada"])],
+    k: K = 20,
+    exclude_seen: Annotated[bool, Query(description="Leave out what the user has.")] = True,
+    allow: Listed = None,
+    deny: Listed = None,
+    on_unknown: Annotated[
+        Literal["raise", "fallback"], Query(description="An unknown user: 404, or the popular.")
+    ] = "raise",
+) -> Response:
+    """The best items for one user."""
+    model = service.models.current
+    _check_limits(service, k, allow, deny)
+    question = Question(
+        model, k, exclude_seen, _as_tuple(allow), _as_tuple(deny), on_unknown=on_unknown
+    )
+    (row,) = await lists_of_users(service, question, [user])
+    return await as_json({"model": model.version} | row, n_rows=k)
+
+
+@router.post("/v1/recommend", responses=_described(ManyLists, 404, 408, 413, 422, 503, 504))
+async def recommend_many(service: Uses, asked: RecommendRequest) -> Response:
+    """The best items for several users, or for histories that the model has never seen."""
+    model = service.models.current
+    n_lists = len(asked.users or asked.histories or [])
+    _check_limits(service, asked.k, asked.allow, asked.deny, n_lists=n_lists)
+    for place, history in enumerate(asked.histories or []):
+        service.limits.check_history(history, place)
+    question = Question(
+        model,
+        asked.k,
+        asked.exclude_seen,
+        _as_tuple(asked.allow),
+        _as_tuple(asked.deny),
+        asked.on_unknown,
+    )
+    if asked.users is not None:
+        lists = await lists_of_users(service, question, asked.users)
+    else:
+        lists = await lists_of_histories(service, question, asked.histories or [])
+    return await as_json({"model": model.version, "lists": lists}, n_rows=asked.k * n_lists)
+
+
+@router.get("/v1/similar/{item:path}", responses=_described(SimilarItems, 404, 422, 503, 504))
+async def similar(
+    service: Uses,
+    item: Annotated[str, InPath(description="Item id.", examples=["tea"])],
+    k: K = 20,
+) -> Response:
+    """The items nearest to one item."""
+    model = service.models.current
+    service.limits.check_length(k)
+    found = await service.ranker.call(partial(similar_items, model, item, k))
+    return await as_json({"model": model.version} | found, n_rows=k)
+
+
+@router.get("/v1/items", responses=_described(Items, 422, 503, 504))
+async def items(
+    service: Uses,
+    query: Annotated[
+        str, Query(max_length=200, description="Part of an id or name.", examples=["tea"])
+    ] = "",
+    k: K = 20,
+) -> Response:
+    """Items by a part of their id or name, those with most users first."""
+    model = service.models.current
+    service.limits.check_length(k)
+    found = await service.ranker.call(partial(found_items, model, query, k))
+    return await as_json({"model": model.version, "items": found}, n_rows=k)
+
+
+@router.get("/v1/model", responses=_described(Card))
+async def model_card(service: Uses) -> Response:
+    """The card of the model in use, and the limits of this server."""
+    model = service.models.current
+    return PlainJSON(
+        {
+            "model": model.version,
+            "kind": model.artifact.scorer.kind,
+            "n_users": len(model.artifact.users),
+            "n_items": len(model.artifact.items),
+            "loaded_at": model.loaded_at,
+            "ratiorec": __version__,
+            "settings": dict(model.artifact.settings),
+            "card": dict(model.artifact.card),
+            "limits": asdict(service.limits),
+        }
+    )
+
+
+@router.post(RELOAD, responses=_described(Reloaded, 403, 409))
+async def reload(service: Uses, request: Request) -> Response:
+    """Take the model that the folder holds now; one that is broken is refused."""
+    require_admin(service.admin, request.headers)
+    is_new = await service.reload()
+    return PlainJSON({"model": service.models.current.version, "swapped": is_new})
+
+
+@router.get("/health/live", responses={200: {"model": Health}})
+async def live() -> Response:
+    """The process answers."""
+    return PlainJSON({"status": "alive"})
+
+
+@router.get("/health/ready", responses={200: {"model": Health}, 503: {"model": Problem}})
+async def ready(service: Uses) -> Response:
+    """A model is loaded and the server is not about to end."""
+    if service.draining.is_set():
+        raise RefusedError(
+            "the server is about to end",
+            status=503,
+            where="/health/ready",
+            found="a signal to end",
+            wanted="another server",
+        )
+    return PlainJSON({"status": "ready"})
+
+
+@router.get("/metrics", response_class=Response, responses={401: {"model": Problem}})
+async def metrics(service: Uses) -> Response:
+    """Figures for Prometheus."""
+    return Response(service.metrics.exposed(), media_type=CONTENT_TYPE)
+
+
+def _check_limits(
+    service: Service,
+    k: int,
+    allow: list[Any] | None,
+    deny: list[Any] | None,
+    *,
+    n_lists: int = 1,
+) -> None:
+    service.limits.check_length(k, n_lists)
+    service.limits.check_listed(allow, "allow")
+    service.limits.check_listed(deny, "deny")
+
+
+def _as_tuple(items: list[Any] | None) -> tuple[Any, ...] | None:
+    return None if items is None else tuple(items)

@@ -1,0 +1,173 @@
+"""What requests and answers look like, for checking the first and describing both."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
+
+Id = StrictInt | StrictStr
+Ids = Annotated[list[Id], Field(max_length=100_000)]
+
+
+class RecommendRequest(BaseModel):
+    """Users that the model knows, or histories of users that it has never seen."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={
+            "examples": [
+                {"users": ["ada", "bob"], "k": 20},
+                {"histories": [["tea", "jam"], ["oats"]], "k": 20, "on_unknown": "skip"},
+            ]
+        },
+    )
+
+    users: Annotated[Ids | None, Field(min_length=1, description="Ids of known users.")] = None
+    histories: Annotated[
+        list[Ids] | None,
+        Field(min_length=1, description="The items of each user that was never seen."),
+    ] = None
+    k: Annotated[StrictInt, Field(ge=1, description="Items in a list, at most.")] = 20
+    exclude_seen: Annotated[
+        bool, Field(strict=True, description="Leave out what a user has already.")
+    ] = True
+    allow: Annotated[Ids | None, Field(description="List only these items.")] = None
+    deny: Annotated[Ids | None, Field(description="List none of these items.")] = None
+    on_unknown: Annotated[
+        Literal["raise", "skip", "fallback"],
+        Field(
+            description="Unknown ids are refused, left out, or, for users, answered with the "
+            "items that have most users."
+        ),
+    ] = "raise"
+
+    @model_validator(mode="after")
+    def _users_or_histories(self) -> Self:
+        if (self.users is None) == (self.histories is None):
+            raise ValueError("either users or histories, and not both")
+        return self
+
+
+class Ranked(BaseModel):
+    """One place in a list."""
+
+    item_id: int | str
+    item_name: str | None = None
+    score: float
+    rank: int
+
+
+class OneList(BaseModel):
+    """The list of one user."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "model": "9f2c1f0b6f5d4c3a",
+                    "user_id": "ada",
+                    "items": [{"item_id": "oats", "score": 1.25, "rank": 1}],
+                }
+            ]
+        }
+    )
+
+    model: Annotated[str, Field(description="Version of the model that ranked.")]
+    user_id: int | str
+    items: list[Ranked]
+
+
+class ListOfUser(BaseModel):
+    """A list, and whose it is: a user's, or that of the history at this place."""
+
+    user_id: int | str | None = None
+    history: int | None = None
+    items: list[Ranked]
+
+
+class ManyLists(BaseModel):
+    """Lists in the order in which they were asked for."""
+
+    model: str
+    lists: list[ListOfUser]
+
+
+class Similar(BaseModel):
+    """One item that is like another."""
+
+    similar_id: int | str
+    similar_name: str | None = None
+    score: float
+    rank: int
+
+
+class SimilarItems(BaseModel):
+    """The items most like one item."""
+
+    model: str
+    item_id: int | str
+    items: list[Similar]
+
+
+class Item(BaseModel):
+    """An item of the catalogue."""
+
+    item_id: int | str
+    item_name: str | None = None
+
+
+class Items(BaseModel):
+    """What a search found."""
+
+    model: str
+    items: list[Item]
+
+
+class Card(BaseModel):
+    """What is known about the model in use, and what this server allows."""
+
+    model: str
+    kind: str
+    n_users: int
+    n_items: int
+    loaded_at: float
+    ratiorec: str
+    settings: dict[str, Any]
+    card: dict[str, Any]
+    limits: dict[str, float]
+
+
+class Reloaded(BaseModel):
+    """What became of a wish to reload."""
+
+    model: str
+    swapped: bool
+
+
+class Problem(BaseModel):
+    """A refusal: what is wrong, where, what was found there, what would have been right."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [
+                {
+                    "what": "1 unknown user id(s)",
+                    "where": "user ids",
+                    "found": "'eve'",
+                    "wanted": 'one of the 3 known users, or on_unknown="skip"',
+                }
+            ]
+        }
+    )
+
+    what: str
+    where: str
+    found: str
+    wanted: str
+
+
+class Health(BaseModel):
+    """Whether the process lives, or is ready for requests."""
+
+    status: str

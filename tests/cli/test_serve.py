@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from command_line import CommandLine
+from serve_process import running
+
+
+def test_without_the_extra_the_command_that_adds_it_is_named(
+    cli: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "uvicorn" else found(name)
+    )
+    refusal = cli("serve", model).refusal
+    assert "found: no uvicorn; wanted: pip install 'ratiorec[serve]'" in refusal
+
+
+def test_a_folder_without_a_model_is_refused(cli: CommandLine, tmp_path: Path) -> None:
+    assert "there is no model" in cli("serve", tmp_path / "none", "--port", 0).refusal
+
+
+def test_a_model_that_is_cut_short_is_refused(cli: CommandLine, model: Path) -> None:
+    (arrays,) = model.glob("arrays-*")
+    arrays.write_bytes(arrays.read_bytes()[:-1])
+    assert "cut short" in cli("serve", model, "--port", 0).refusal
+
+
+def test_a_taken_port_is_refused(cli: CommandLine, model: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        refusal = cli("serve", model, "--port", port).refusal
+    assert f"--port {port}; found: Address already in use" in refusal
+
+
+@pytest.mark.parametrize("option", ["--api-keys-file", "--admin-token-file"])
+def test_a_file_of_keys_that_is_not_there_is_refused(
+    cli: CommandLine, model: Path, option: str
+) -> None:
+    assert "where: no.txt" in cli("serve", model, "--port", 0, option, "no.txt").refusal
+
+
+@pytest.mark.parametrize("option", ["--rank-seconds", "--drain-seconds", "--read-seconds"])
+def test_no_time_at_all_is_refused(cli: CommandLine, model: Path, option: str) -> None:
+    name = option.removeprefix("--").replace("-", "_")
+    assert f"where: {name}; found: 0.0" in cli("serve", model, "--port", 0, option, 0).refusal
+
+
+def test_the_address_is_printed_as_one_object(model: Path, tmp_path: Path) -> None:
+    with running(model, tmp_path / "log") as server:
+        assert server.json("/v1/model")["model"] == server.version
+        assert server.port > 0
+
+
+def test_the_address_is_printed_alone(
+    cli: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ratiorec.serve import server
+
+    def only_announce(*_: object, announce: Callable[[], None], **__: object) -> None:
+        announce()
+
+    monkeypatch.setattr(server, "run", only_announce)
+    assert cli("serve", model, "--port", 0).out.startswith("http://127.0.0.1:")
+
+
+def test_the_limits_are_those_of_the_options(model: Path, tmp_path: Path) -> None:
+    with running(model, tmp_path / "log", "--max-k", "3", "--max-users", "2") as server:
+        limits = server.json("/v1/model")["limits"]
+        assert (limits["max_k"], limits["max_users"]) == (3, 2)
+        status, _, body = server.ask("GET", "/v1/recommend/0?k=4")
+        assert (status, json.loads(body)["where"]) == (422, "k")
+
+
+def test_keys_of_a_file_guard_the_server(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text("a-key-of-sixteen\n")
+    with running(model, tmp_path / "log", "--api-keys-file", str(tmp_path / "keys")) as server:
+        assert server.ask("GET", "/v1/model")[0] == 401
+        assert server.ask("GET", "/v1/model", headers={"X-API-Key": "a-key-of-sixteen"})[0] == 200

@@ -1,0 +1,167 @@
+"""Clients that misbehave, at a real server."""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from serve_process import PATIENCE, ServerProcess, running
+from small_models import small_model
+
+LINE = b"GET /v1/recommend/user1 HTTP/1.1\r\n"
+HEAD = LINE + b"Host: here\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("server")
+    small_model().save(folder / "model")
+    options = ("--read-seconds", "0.6", "--max-connections", "20", "--max-body-bytes", "1000")
+    with running(folder / "model", folder / "log", *options) as process:
+        yield process
+        assert process.process.poll() is None  # nothing of all this has ended it
+
+
+def parts_of(answer: bytes) -> tuple[int, dict[str, str]]:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split()[1]), json.loads(body)
+
+
+def still_answers(server: ServerProcess) -> bool:
+    return server.ask("GET", "/v1/recommend/user1")[0] == 200
+
+
+def test_a_head_that_comes_byte_by_byte_is_cut_off_in_time(server: ServerProcess) -> None:
+    started = time.monotonic()
+    with socket.create_connection((server.host, server.port), timeout=PATIENCE) as client:
+        client.settimeout(0.05)
+        answer = b""
+        while not answer and time.monotonic() - started < PATIENCE:
+            client.sendall(b"G")
+            try:
+                answer = client.recv(65536)
+            except TimeoutError:
+                continue
+    status, refusal = parts_of(answer)
+    assert (status, refusal["what"]) == (408, "the request came too slowly")
+    assert still_answers(server)
+
+
+def test_a_second_head_that_does_not_end_is_cut_off_too(server: ServerProcess) -> None:
+    first = LINE + b"Host: here\r\n\r\n"
+    answer = server.raw(first, b"GET /v1/rec")
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
+    assert b"HTTP/1.1 408" in answer
+
+
+def test_a_client_that_says_nothing_is_let_go_without_an_answer(server: ServerProcess) -> None:
+    assert server.raw() == b""
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(server: ServerProcess) -> None:
+    head = b"POST /v1/recommend HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n"
+    status, refusal = parts_of(server.raw(head, b"{"))
+    assert (status, refusal["what"]) == (408, "the body came too slowly")
+
+
+@pytest.mark.parametrize("n_bytes", [1001, 7000, 500_000])
+def test_a_body_that_is_too_large_is_refused_and_the_answer_can_be_read(
+    server: ServerProcess, n_bytes: int
+) -> None:
+    head = f"POST /v1/recommend HTTP/1.1\r\nHost: here\r\nContent-Length: {n_bytes}\r\n\r\n"
+    sent = b" " * n_bytes if n_bytes < 8000 else b""  # what is far too large is refused unread
+    status, refusal = parts_of(server.raw(head.encode(), sent))
+    assert (status, refusal["wanted"]) == (413, "at most 1,000 bytes")
+    assert still_answers(server)
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET / HTTP/x\r\n\r\n",
+        LINE + b"no colon\r\n\r\n",
+        LINE + b"A: b\x00c\r\n\r\n",
+        LINE + b"Host: here\r\nA: b\rSet-Cookie: c\r\n\r\n",
+        LINE + b"Host: here\r\nContent-Length: -1\r\n\r\n",
+        LINE + b"Host: here\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        LINE + b"Host: here\r\nTransfer-Encoding: strange\r\n\r\n",
+        LINE + b"Host: here\r\nX: " + b"y" * 400_000 + b"\r\n\r\n",
+        b"GET /" + b"a" * 400_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n",
+    ],
+)
+def test_what_is_not_http_is_refused_in_four_parts(
+    server: ServerProcess, request_bytes: bytes
+) -> None:
+    status, refusal = parts_of(server.raw(request_bytes))
+    assert status in (400, 501)
+    assert set(refusal) == {"what", "where", "found", "wanted"}
+    assert still_answers(server)
+
+
+def test_a_line_end_in_an_address_makes_no_header(server: ServerProcess) -> None:
+    target = b"/v1/recommend/x%0d%0aSet-Cookie:%20a=b?k=1%0d%0aX-Evil:%201"
+    answer = server.raw(b"GET " + target + b" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+    head = answer.partition(b"\r\n\r\n")[0].lower()
+    assert b"set-cookie" not in head
+    assert b"x-evil" not in head
+    assert parts_of(answer)[0] in (404, 422)
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "/../../../../etc/passwd",
+        "/static/../../../../etc/passwd",
+        "/static/..%2f..%2fapp.py",
+        "/static/%2e%2e/app.py",
+        "//etc/passwd",
+        "/static//etc/passwd",
+        "/static/....//app.py",
+    ],
+)
+def test_no_address_leads_out_of_the_pages(server: ServerProcess, target: str) -> None:
+    request = f"GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+    status, refusal = parts_of(server.raw(request.encode()))
+    assert status == 404
+    assert "root:" not in str(refusal)
+
+
+def test_more_connections_than_allowed_are_refused_and_later_let_in(server: ServerProcess) -> None:
+    address = (server.host, server.port)
+    held = [socket.create_connection(address, timeout=PATIENCE) for _ in range(20)]
+    try:
+        status, refusal = parts_of(server.raw(HEAD))
+        assert (status, refusal["what"]) == (503, "the server has too many connections")
+    finally:
+        for connection in held:
+            connection.close()
+    end = time.monotonic() + PATIENCE
+    while parts_of(server.raw(HEAD))[0] != 200:
+        assert time.monotonic() < end
+
+
+def test_requests_sent_one_behind_the_other_are_answered_in_order(server: ServerProcess) -> None:
+    second = HEAD.replace(b"user1", b"user2")
+    answer = server.raw(LINE + b"Host: here\r\n\r\n" + second)
+    assert answer.count(b"HTTP/1.1 200 OK") == 2
+    assert answer.index(b'"user1"') < answer.index(b'"user2"')
+
+
+def test_a_client_that_leaves_in_the_middle_does_no_harm(server: ServerProcess) -> None:
+    for _ in range(10):  # fewer than the server lets in at once
+        with socket.create_connection((server.host, server.port), timeout=PATIENCE) as client:
+            client.sendall(HEAD)
+    assert still_answers(server)
+
+
+def test_the_log_has_one_line_of_json_for_each_and_no_traceback(server: ServerProcess) -> None:
+    server.ask("GET", "/health/live")
+    text = Path(server.log).read_text()
+    assert all(json.loads(line) for line in text.splitlines())
+    assert "traceback" not in text

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+from dataclasses import fields
+
+import pytest
+
+from ratiorec.errors import ConfigError
+from ratiorec.serve.errors import RefusedError
+from ratiorec.serve.limits import Limits
+
+
+@pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
+def test_a_limit_of_nothing_is_refused_by_its_name(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"where: {name}; found: 0;"):
+        Limits(**{name: 0})
+
+
+def test_what_is_just_within_the_limits_is_let_through() -> None:
+    limits = Limits(max_k=10, max_users=3, max_rows=20, max_history=2, max_listed=2)
+    limits.check_length(10, 2)
+    limits.check_history(["a", "b"], 0)
+    limits.check_listed(["a", "b"], "deny")
+    limits.check_listed(None, "deny")
+
+
+@pytest.mark.parametrize(
+    ("k", "n_lists", "where"),
+    [(11, 1, "k"), (1, 4, "users or histories"), (7, 3, "k times users or histories")],
+)
+def test_lists_beyond_a_limit_are_refused(k: int, n_lists: int, where: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        Limits(max_k=10, max_users=3, max_rows=20).check_length(k, n_lists)
+    assert (refused.value.status, refused.value.where) == (422, where)
+
+
+def test_a_long_history_is_refused_with_its_place() -> None:
+    with pytest.raises(RefusedError, match=r"histories\[4\]; found: 3; wanted: at most 2"):
+        Limits(max_history=2).check_history("abc", 4)
+
+
+def test_a_long_list_of_items_is_refused_by_its_name() -> None:
+    with pytest.raises(RefusedError, match="where: allow; found: 3; wanted: at most 2"):
+        Limits(max_listed=2).check_listed("abc", "allow")

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from asgi_client import Client
+from ratiorec.errors import ModelError
+from ratiorec.serve.metrics import Metrics
+from ratiorec.serve.service import Service
+from small_models import small_model
+
+
+def figures(client: Client) -> dict[str, float]:
+    answer = client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = [line for line in answer.body.decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines)}
+
+
+def test_requests_are_counted_by_route_method_and_status(client: Client) -> None:
+    for user in ("user1", "user2", "eve"):
+        client.get(f"/v1/recommend/{user}")
+    client.get("/anything/else")
+    found = figures(client)
+    route = 'method="GET",route="/v1/recommend/{user}"'
+    assert found[f'ratiorec_requests_total{{{route},status="200"}}'] == 2
+    assert found[f'ratiorec_requests_total{{{route},status="404"}}'] == 1
+    other = 'method="GET",route="unmatched",status="404"'
+    assert found[f"ratiorec_requests_total{{{other}}}"] == 1
+
+
+def test_the_time_of_requests_is_counted(client: Client) -> None:
+    client.get("/v1/recommend/user1")
+    found = figures(client)
+    assert found['ratiorec_request_seconds_count{route="/v1/recommend/{user}"}'] == 1
+    assert found['ratiorec_request_seconds_sum{route="/v1/recommend/{user}"}'] > 0
+
+
+def test_a_method_nobody_knows_makes_no_label_of_its_own() -> None:
+    metrics = Metrics()
+    for method in ("BREW", "PROPFIND"):
+        metrics.count(route="unmatched", method=method, status=405, seconds=0.1)
+    assert b'method="other",route="unmatched",status="405"} 2.0' in metrics.exposed()
+    assert b"BREW" not in metrics.exposed()
+
+
+def test_the_model_in_use_is_the_only_one_shown(client: Client, service: Service) -> None:
+    first = service.models.current.version
+    small_model(1).save(service.models.folder)
+    reload(service)
+    shown = [name for name in figures(client) if name.startswith("ratiorec_model_info")]
+    assert len(shown) == 1
+    assert service.models.current.version in shown[0]
+    assert first not in shown[0]
+
+
+def test_what_became_of_reloads_is_counted(client: Client, service: Service) -> None:
+    reload(service)
+    small_model(1).save(service.models.folder)
+    reload(service)
+    Path(service.models.folder, "model.json").write_bytes(b"{")
+    with pytest.raises(ModelError):
+        reload(service)
+    found = figures(client)
+    for outcome in ("unchanged", "swapped", "refused"):
+        assert found[f'ratiorec_model_reloads_total{{outcome="{outcome}"}}'] == 1
+
+
+def test_users_ranked_at_once_and_requests_that_wait_are_shown(client: Client) -> None:
+    client.post("/v1/recommend", {"users": ["user1", "user2", "user3"]})
+    found = figures(client)
+    assert found["ratiorec_users_ranked_at_once_sum"] == 3
+    assert found["ratiorec_waiting_requests"] == 0
+    assert found["process_resident_memory_bytes"] > 0
+
+
+def reload(service: Service) -> None:
+    import asyncio
+
+    asyncio.run(service.reload())

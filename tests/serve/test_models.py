@@ -1,0 +1,181 @@
+from __future__ import annotations
+
+import os
+import shutil
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ratiorec.artifact import Artifact
+from ratiorec.errors import ModelError
+from ratiorec.serve import models
+from ratiorec.serve.models import ModelInUse, read_served, signature_of, version_of
+from small_models import small_model
+
+
+def cut_arrays(folder: Path) -> None:
+    (file,) = folder.glob("arrays-*.safetensors")
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def test_a_model_is_known_by_what_its_folder_holds(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "copy")
+    assert read_served(folder).version == version_of(tmp_path / "copy")
+    small_model(1).save(folder)
+    assert version_of(folder) != version_of(tmp_path / "copy")
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="there is no model"):
+        ModelInUse(tmp_path / "none")
+
+
+def test_an_unchanged_folder_is_not_taken_again(folder: Path) -> None:
+    used = ModelInUse(folder)
+    first = used.current
+    assert not used.has_changed()
+    assert used.reload() is False
+    assert used.current is first
+
+
+def test_a_new_model_takes_the_place_of_the_old(folder: Path) -> None:
+    used = ModelInUse(folder)
+    first = used.current
+    small_model(1).save(folder)
+    assert used.has_changed()
+    assert used.reload() is True
+    assert used.current.version == version_of(folder) != first.version
+    assert used.current.artifact.settings == {"seed": 1}
+    assert not used.has_changed()
+
+
+def test_a_link_that_is_moved_to_another_model_is_a_change(folder: Path, tmp_path: Path) -> None:
+    small_model(1).save(tmp_path / "other")
+    link = tmp_path / "current"
+    link.symlink_to(folder)
+    used = ModelInUse(link)
+    link.unlink()
+    link.symlink_to(tmp_path / "other")
+    assert used.has_changed()
+    assert used.reload() is True
+
+
+def test_a_model_that_is_cut_short_is_refused_and_the_old_one_stays(folder: Path) -> None:
+    used = ModelInUse(folder)
+    first = used.current
+    small_model(1).save(folder)
+    cut_arrays(folder)
+    with pytest.raises(ModelError, match="cut short"):
+        used.reload()
+    assert used.current is first
+    assert not used.has_changed()  # it has been looked at, and is not read again for nothing
+
+
+def test_arrays_that_are_cut_under_the_same_header_are_noticed(folder: Path) -> None:
+    used = ModelInUse(folder)
+    cut_arrays(folder)
+    assert used.has_changed()
+    with pytest.raises(ModelError, match="cut short"):
+        used.reload()
+    assert len(used.current.artifact.recommend(["user1"], 3)) == 3
+
+
+def test_a_model_that_comes_whole_after_a_refusal_is_taken(folder: Path, tmp_path: Path) -> None:
+    used = ModelInUse(folder)
+    small_model(1).save(tmp_path / "new")
+    shutil.copy(tmp_path / "new" / "model.json", folder)  # the header first, as a copy might
+    with pytest.raises(ModelError, match="arrays of the model are missing"):
+        used.reload()
+    (arrays,) = (tmp_path / "new").glob("arrays-*")
+    shutil.copy(arrays, folder)
+    assert used.has_changed()
+    assert used.reload() is True
+
+
+def test_a_folder_that_vanishes_leaves_the_model_in_use(folder: Path) -> None:
+    used = ModelInUse(folder)
+    shutil.rmtree(folder)
+    assert used.has_changed()
+    with pytest.raises(ModelError, match="no such folder"):
+        used.reload()
+    assert len(used.current.artifact.recommend(["user1"], 3)) == 3
+
+
+def test_a_file_that_a_writer_has_not_finished_is_no_change(folder: Path) -> None:
+    before = signature_of(folder)
+    (folder / ".model.json.0123456789ab.tmp").write_bytes(b"half")
+    assert signature_of(folder) == before
+
+
+def test_a_file_rewritten_with_as_many_bytes_is_a_change(folder: Path) -> None:
+    before = signature_of(folder)
+    header = folder / "model.json"
+    content = header.read_bytes()
+    header.write_bytes(content)
+    os.utime(header, ns=(1, 1))
+    assert signature_of(folder) != before
+
+
+def test_a_model_that_is_replaced_while_it_is_read_is_read_again(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = Artifact.load
+
+    def replaced_meanwhile(path: Path) -> Artifact:
+        artifact = load(path)
+        if artifact.settings == {"seed": 0}:
+            small_model(1).save(path)
+        return artifact
+
+    monkeypatch.setattr(models.Artifact, "load", replaced_meanwhile)
+    served = read_served(folder)
+    assert served.artifact.settings == {"seed": 1}
+    assert served.version == version_of(folder)
+
+
+def test_a_model_that_never_stands_still_is_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    versions = iter(range(1000))
+    monkeypatch.setattr(models, "version_of", lambda path: str(next(versions)))
+    with pytest.raises(ModelError, match="replaced all the time"):
+        read_served(folder)
+
+
+def test_two_reloads_at_once_take_the_model_once(folder: Path) -> None:
+    used = ModelInUse(folder)
+    small_model(1).save(folder)
+    outcomes: list[bool] = []
+    threads = [threading.Thread(target=lambda: outcomes.append(used.reload())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == [False, False, False, True]
+
+
+def test_a_folder_changed_at_random_never_costs_the_model_in_use(
+    folder: Path, tmp_path: Path
+) -> None:
+    """`tests/test_folder.py` has a thousand of these for loading alone."""
+    used = ModelInUse(folder)
+    first = used.current
+    files = sorted(folder.iterdir())
+    whole = {file: file.read_bytes() for file in files}
+    n_refused = 0
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        file = files[seed % len(files)]
+        blob = bytearray(whole[file])
+        blob[rng.integers(len(blob))] ^= int(rng.integers(1, 256))
+        file.write_bytes(blob[: rng.integers(len(blob))] if seed % 3 == 0 else blob)
+        try:
+            used.reload()
+        except ModelError:
+            n_refused += 1
+        assert used.current.artifact.settings == first.artifact.settings
+        assert len(used.current.artifact.recommend(["user1"], 3)) == 3
+        file.write_bytes(whole[file])
+    assert n_refused > 50
