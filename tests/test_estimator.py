@@ -78,6 +78,19 @@ def test_rows_given_are_left_out_in_place_of_those_of_training(estimator: RatioR
     assert one.tolist() == ids[0].tolist()
 
 
+def test_a_user_can_be_what_the_rows_given_make_of_him(estimator: RatioRec) -> None:
+    rows = user_items(seed=5)[[7, 8]]
+    ids, scores = estimator.recommend([900, 901], rows, N=4, recalculate_user=True)
+    histories = [np.flatnonzero(row).tolist() for row in rows.toarray()]
+    expected = estimator.model.recommend_to(histories, k=4)
+    assert ids.ravel().tolist() == expected.answer_ids.tolist()
+    assert scores.ravel().tolist() == expected.scores.tolist()
+    one, _ = estimator.recommend(900, rows[[0]], N=4, recalculate_user=True)
+    assert one.tolist() == ids[0].tolist()
+    with pytest.raises(ConfigError, match="no user_items"):
+        estimator.recommend(3, recalculate_user=True)
+
+
 def test_rows_that_do_not_fit_the_question_are_refused(estimator: RatioRec) -> None:
     with pytest.raises(ConfigError, match=r"found: a matrix \[12, 20\]; wanted: \[1, 20\]"):
         estimator.recommend(3, user_items())

@@ -15,11 +15,14 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.errors import ModelError
 from ratiorec.evaluate import Report, evaluate
+from ratiorec.fold_in.additions import add_pairs, grown
+from ratiorec.fold_in.choice import Rule, rule_for
+from ratiorec.fold_in.folded import FoldedUsers, folded
 from ratiorec.folder import read_model, write_model
-from ratiorec.packing import Arrays, describe, pack, unpack
+from ratiorec.packing import describe, pack, part_of, unpack
 from ratiorec.recommend import Exact, Progress, Ranking
-from ratiorec.request import Ids, known_indices, resolve
-from ratiorec.scorers import SCORERS, Indices, Scorer, StoredScorer, WithStranger
+from ratiorec.request import Ids, known_indices, resolve, resolve_histories
+from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_strangers
 from ratiorec.seen import SeenItems, check_pairs, itself, require_fit
 from ratiorec.tables import Recommendations
 
@@ -88,7 +91,7 @@ class Artifact:
         asked = resolve(
             user_ids, allow, deny, users=self.users, items=self.items, on_unknown=on_unknown
         )
-        scorer, users, seen = self._with_strangers(asked.users)
+        scorer, users, seen = with_strangers(self.scorer, asked.users, self.seen, self._popularity)
         ranking = rank(scorer, users, seen=seen, allow=asked.allow, deny=asked.deny)
         return Recommendations.of(ranking, asked.user_ids, self.items)
 
@@ -109,7 +112,7 @@ class Artifact:
         asked = resolve(
             user_ids, allow, deny, users=self.users, items=self.items, on_unknown=on_unknown
         )
-        scorer, users, seen = self._with_strangers(asked.users)
+        scorer, users, seen = with_strangers(self.scorer, asked.users, self.seen, self._popularity)
         blocks = rank.stream(
             scorer, users, seen=seen, allow=asked.allow, deny=asked.deny, progress=progress
         )
@@ -135,6 +138,58 @@ class Artifact:
             memory_mb=memory_mb,
             progress=progress,
         )
+
+    def recommend_to(
+        self,
+        histories: Sequence[Sequence[Any]],
+        k: int = 20,
+        *,
+        exclude_seen: bool = True,
+        allow: Ids | None = None,
+        deny: Ids | None = None,
+        on_unknown: OnUnknown = "raise",
+        memory_mb: float = 512,
+    ) -> Recommendations:
+        """The k best items of users who are known by their histories alone.
+
+        In the table a user is the place in `histories`. An item of the history is listed unless
+        `exclude_seen`; an unknown one is refused, or left out. A history without any item is
+        refused, has no list ("skip"), or gets the items with most users ("fallback").
+        """
+        rank = self._ranker(k, exclude_seen=exclude_seen, memory_mb=memory_mb)
+        asked = resolve([], allow, deny, users=self.users, items=self.items, on_unknown=on_unknown)
+        known = self.fold_in(histories, on_unknown=on_unknown)
+        is_empty = np.diff(known.histories.indptr) == 0
+        places = np.flatnonzero(~is_empty | (on_unknown == "fallback"))
+        scorer, users, seen = with_strangers(
+            known.scorer, np.where(is_empty[places], -1, places), known.histories, self._popularity
+        )
+        ranking = rank(scorer, users, seen=seen, allow=asked.allow, deny=asked.deny)
+        return Recommendations.of(ranking, places, self.items)
+
+    def fold_in(
+        self, histories: Sequence[Sequence[Any]], *, on_unknown: OnUnknown = "raise"
+    ) -> FoldedUsers:
+        """Users who were not there in training, from the items they have (theory: F1, F2, F3).
+
+        Unknown items and empty histories are refused; or the former are left out, and the latter
+        are what the model makes of nobody.
+        """
+        rows = resolve_histories(histories, items=self.items, on_unknown=on_unknown)
+        return folded(self.scorer, self.rule, rows)
+
+    def partial_fit(self, pairs: Interactions) -> Artifact:
+        """The model with more pairs, its other users and items as they are (theory: F6).
+
+        Users of these pairs are folded in from all their items, and new items from their users.
+
+        Raises:
+            ConfigError: There are new items, and nothing says how to take them in.
+        """
+        more = add_pairs(self.users, self.items, self.seen, pairs)
+        scorer = grown(self.scorer, self.rule, self.settings, more)
+        card = {**self.card, "pairs_since": len(more.pairs.indices) - len(self.seen.indices)}
+        return Artifact(scorer, more.users, more.items, more.pairs, self.settings, card)
 
     def similar(
         self, item_ids: Ids, k: int = 20, *, on_unknown: OnUnknown = "raise"
@@ -162,7 +217,7 @@ class Artifact:
         seed: int = 0,
     ) -> Report:
         """Judge the lists on test pairs; unknown ids are refused, or their pairs left out."""
-        same = _same_ids(test.users, self.users) and _same_ids(test.items, self.items)
+        same = test.users.same_as(self.users) and test.items.same_as(self.items)
         report = evaluate(
             self.scorer,
             self.seen,
@@ -200,7 +255,7 @@ class Artifact:
             seen = SeenItems(arrays["seen.indptr"], arrays["seen.indices"])
             kind = SCORERS[content["scorer"]]
             return cls(
-                kind.from_arrays(_part(arrays, "scorer."), seen),
+                kind.from_arrays(part_of(arrays, "scorer."), seen),
                 unpack("user", content["users"], arrays),
                 unpack("item", content["items"], arrays),
                 seen,
@@ -221,16 +276,14 @@ class Artifact:
         rank = Exact(k, exclude_seen, memory_mb)
         return replace(rank, k=min(k, max(len(self.items), 1)))
 
-    def _with_strangers(self, users: Indices) -> tuple[Scorer, Indices, SeenItems]:
-        """What ranks these users, where -1 becomes a stranger, to whom the popular is best."""
-        if (users >= 0).all():
-            return self.scorer, users, self.seen
-        counts = np.bincount(self.seen.indices, minlength=len(self.items)).astype(np.float32)
-        return (
-            WithStranger(self.scorer, counts),
-            np.where(users >= 0, users, len(self.users)),
-            SeenItems(np.append(self.seen.indptr, self.seen.indptr[-1]), self.seen.indices),
-        )
+    @cached_property
+    def rule(self) -> Rule | None:
+        """How histories become vectors of users, where users are vectors."""
+        return rule_for(self.scorer, self.settings, self.seen)
+
+    @cached_property
+    def _popularity(self) -> NDArray[np.float32]:
+        return np.bincount(self.seen.indices, minlength=len(self.items)).astype(np.float32)
 
     def _tables(
         self, blocks: Iterable[Ranking], user_ids: NDArray[Any]
@@ -245,15 +298,3 @@ class Artifact:
     def similarity(self) -> Scorer:
         """Scores items against one another."""
         return self.scorer.similarity()
-
-
-def _same_ids(a: Vocabulary, b: Vocabulary) -> bool:
-    return a.ids is b.ids or (a.ids.dtype == b.ids.dtype and np.array_equal(a.ids, b.ids))
-
-
-def _part(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
-    return {
-        name.removeprefix(prefix): array
-        for name, array in arrays.items()
-        if name.startswith(prefix)
-    }

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from ratiorec.artifact import Artifact
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
+from ratiorec.fold_in.folded import folded
 from ratiorec.recommend import Exact
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer, by_cosine
 from ratiorec.seen import SeenItems
@@ -104,6 +105,7 @@ class RatioRec:
         N: int = 10,  # noqa: N803
         filter_already_liked_items: bool = True,
         filter_items: ArrayLike | None = None,
+        recalculate_user: bool = False,
         items: ArrayLike | None = None,
     ) -> Answer:
         """The N best items of a user or of several, with their scores.
@@ -115,13 +117,18 @@ class RatioRec:
             N: How many items.
             filter_already_liked_items: Whether to leave those items out.
             filter_items: Items to list for nobody.
+            recalculate_user: Whether the users are what `user_items` make of them; then `userid`
+                may be anyone, known or not.
             items: The only items to list; those in `filter_items` are still left out.
         """
         scorer: Scorer = self.model.scorer
-        users, seen = _checked(userid, scorer.n_users, "user"), self.model.seen
-        if user_items is not None:
-            seen = _rows(user_items, len(users), scorer.n_items)
-            scorer, users = _Asked(scorer, users), np.arange(len(users))
+        if recalculate_user:
+            scorer, users, seen = self._recalculated(np.atleast_1d(userid), user_items)
+        else:
+            users, seen = _checked(userid, scorer.n_users, "user"), self.model.seen
+            if user_items is not None:
+                seen = _rows(user_items, len(users), scorer.n_items)
+                scorer, users = _Asked(scorer, users), np.arange(len(users))
         return _answer(
             Exact(N, filter_already_liked_items), scorer, users, userid, items, filter_items, seen
         )
@@ -157,6 +164,20 @@ class RatioRec:
     def load(cls, path: str | Path) -> RatioRec:
         """A recommender from a folder that `save` or `ratiorec fit` wrote."""
         return cls.of(Artifact.load(path))
+
+    def _recalculated(
+        self, userid: NDArray[Any], user_items: Any
+    ) -> tuple[Scorer, Indices, SeenItems]:
+        if user_items is None:
+            raise ConfigError(
+                "a user cannot be made of nothing",
+                where="recommend, recalculate_user",
+                found="no user_items",
+                wanted="user_items with one row for each user asked about",
+            )
+        rows = _rows(user_items, len(userid), self.model.scorer.n_items)
+        known = folded(self.model.scorer, self.model.rule, rows)
+        return known.scorer, np.arange(len(userid)), rows
 
     @property
     def _factors(self) -> InnerProduct:

@@ -49,6 +49,15 @@ def unpack(kind: str, description: Mapping[str, Any], arrays: Arrays) -> Vocabul
     return Vocabulary(ids, kind, names)
 
 
+def part_of(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
+    """The arrays whose names start so, under what follows."""
+    return {
+        name.removeprefix(prefix): array
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
 def _pack_text(name: str, texts: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Texts as UTF-8 bytes, and the places where one ends and the next begins."""
     encoded = [str(text).encode("utf-8", "surrogatepass") for text in texts]

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import Indices
+from ratiorec.seen import SeenItems
 
 Ids = Iterable[Any] | str | int
 
@@ -45,6 +46,44 @@ def resolve(
         None if allow is None else known_indices(allow, items, on_unknown=on_unknown),
         None if deny is None else known_indices(deny, items, on_unknown=on_unknown),
     )
+
+
+def resolve_histories(
+    histories: Iterable[Ids], *, items: Vocabulary, on_unknown: OnUnknown
+) -> SeenItems:
+    """Histories in indices, each sorted and without repeats.
+
+    An unknown item is refused, or left out under either other policy; a history without any item
+    is refused with it, and empty under the others.
+
+    Raises:
+        ConfigError: A history is no list, or an empty one.
+        UnknownIdError: An item is unknown.
+    """
+    _check_policy(on_unknown)
+    rows = [_history(ids, items, place, on_unknown) for place, ids in enumerate(histories)]
+    indptr = np.cumsum([0, *map(len, rows)])
+    return SeenItems(indptr, np.concatenate([np.zeros(0, np.int32), *rows]))
+
+
+def _history(ids: Ids, items: Vocabulary, place: int, on_unknown: OnUnknown) -> NDArray[np.int32]:
+    if isinstance(ids, str | int | np.integer):
+        raise ConfigError(
+            "a history is a list of items",
+            where=f"histories[{place}]",
+            found=repr(ids),
+            wanted=f"[{ids!r}], or [[…]] for one user with several items",
+        )
+    found = np.unique(known_indices(ids, items, on_unknown=on_unknown))
+    if on_unknown == "raise" and not len(found):
+        raise ConfigError(
+            "a history is empty",
+            where=f"histories[{place}]",
+            found="no item",
+            wanted='one item or more, on_unknown="skip" for no list, or "fallback" for what is '
+            "popular",
+        )
+    return found.astype(np.int32)
 
 
 def known_indices(ids: Ids, vocabulary: Vocabulary, *, on_unknown: OnUnknown) -> Indices:

@@ -164,3 +164,39 @@ def test_strange_ids_survive_the_whole_path(cli: CommandLine, tmp_path: Path) ->
     cli("evaluate", "m", "--data", "parts", "--per-user", "users.csv")
     with (tmp_path / "users.csv").open(newline="", encoding="utf-8") as file:
         assert {row["user_id"] for row in csv.DictReader(file)} <= set(STRANGE_USERS)
+
+
+def test_histories_of_new_users_get_lists(cli: CommandLine, model: Path, trained: Artifact) -> None:
+    items = trained.items.ids[:3].tolist()
+    histories = ("--history", f"{items[0]},{items[1]}", "--history", items[2])
+    rows = trained.recommend_to([items[:2], items[2:]], k=4).to_dicts()
+    found = cli("recommend", model, *histories, "-k", 4, "--json").json
+    assert found == {"recommendations": rows}
+    printed = cli("recommend", model, *histories, "-k", 4).out.splitlines()
+    assert [line.split()[2] for line in printed if len(line.split()) > 1] == [
+        row["item_id"] for row in rows
+    ]
+
+
+def test_lists_of_new_users_are_written_to_a_file(
+    cli: CommandLine, model: Path, trained: Artifact, tmp_path: Path
+) -> None:
+    item = trained.items.ids[0]
+    outcome = cli("recommend", model, "--history", item, "-k", 3, "-o", "new.parquet")
+    assert outcome.err == "3 rows in new.parquet\n"
+    rows = trained.recommend_to([[item]], k=3).to_dicts()
+    assert pq.read_table(tmp_path / "new.parquet").to_pylist() == rows
+    refused = cli("recommend", model, "--history", item, "-o", "new.csv")
+    assert "ends in .parquet" in refused.refusal
+
+
+def test_an_unknown_item_of_a_history_is_refused_or_left_out(
+    cli: CommandLine, model: Path, trained: Artifact
+) -> None:
+    item = trained.items.ids[0]
+    assert "unknown item" in cli("recommend", model, "--history", f"{item},nothing").refusal
+    skipped = cli("recommend", model, "--history", f"{item},x", "--on-unknown", "skip", "--json")
+    assert skipped.json == cli("recommend", model, "--history", item, "--json").json
+    assert (
+        "recommendation needs users" in cli("recommend", model, "--history", item, "--all").refusal
+    )

@@ -71,6 +71,8 @@ QUICKLY = {
 }
 # what is the same for everybody cannot know one half of the board from the other
 UNPERSONALISED = {"popularity"}
+# to these a user is a history, or nothing: a new one with the same history is the same
+EXACTLY_AS_TRAINED = {"popularity", "item-knn", "ease", "mult-vae"}
 # nothing in these is random
 WITHOUT_CHANCE = {"popularity", "item-knn", "ease"}
 
@@ -188,6 +190,32 @@ def test_the_same_seed_gives_the_same_scores_and_another_does_not(
     assert trained(preset).scorer.scores(everyone).tobytes() == scores
     another = trained(preset, seed=1).scorer.scores(everyone).tobytes()
     assert (another == scores) == (preset in WITHOUT_CHANCE)
+
+
+def test_the_history_of_a_trained_user_brings_the_held_out_item_back(
+    preset: str, model: Artifact
+) -> None:
+    histories = [PAIRS.positives(user).tolist() for user in EVERYONE]
+    table = model.recommend_to(histories, k=N_ITEMS).to_dicts()
+    folded = [[row["item_id"] for row in table if row["user_id"] == user] for user in EVERYONE]
+    if preset in EXACTLY_AS_TRAINED:
+        assert folded == lists(model, EVERYONE)
+    for user, ranked in enumerate(folded):
+        assert sorted(ranked) == sorted([HELD_OUT[user], *OTHER_BLOCK[user]])
+    if preset not in UNPERSONALISED:
+        assert [ranked[0] for ranked in folded] == HELD_OUT.tolist()
+
+
+def test_new_pairs_change_the_lists_of_their_users_alone(model: Artifact) -> None:
+    pairs = Interactions.from_pairs([0, 100], [OTHER_BLOCK[0][0], 1])
+    more = model.partial_fit(pairs)
+    assert lists(more, EVERYONE[1:]) == lists(model, EVERYONE[1:]) or model.scorer.kind == (
+        "popularity"  # whose counts are of all
+    )
+    of_known, of_new = lists(more, [0, 100])
+    assert OTHER_BLOCK[0][0] not in of_known
+    assert 1 not in of_new
+    assert len(of_new) == N_ITEMS - 1
 
 
 def test_the_settings_in_the_model_are_those_it_was_trained_with(

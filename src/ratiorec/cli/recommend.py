@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ratiorec.cli import bulk
 from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ratiorec.destinations import Destination
     from ratiorec.tables import Recommendations
 
 EXAMPLES = """Examples:
@@ -22,6 +25,10 @@ EXAMPLES = """Examples:
   ratiorec recommend model --user alice --user bob -k 10
 
   ratiorec recommend model --all -o lists.parquet
+
+  ratiorec recommend model --all -o sqlite:///lists.db --table homepage
+
+  ratiorec recommend model --history tea,jam
 
   ratiorec recommend model --users users.txt --deny sold_out.txt --json
 """
@@ -40,6 +47,10 @@ def recommend(
     user: Annotated[list[str] | None, typer.Option("--user", help="User id; repeatable.")] = None,
     users: Annotated[Path | None, typer.Option(help="File with one user id a line.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Every known user.")] = False,
+    history: Annotated[
+        list[str] | None,
+        typer.Option(help="Items of someone who was not there in training: ITEM,ITEM; repeatable."),
+    ] = None,
     k: o.K = None,
     allow: Annotated[Path | None, typer.Option(help="Only items in this file, one a line.")] = None,
     deny: Annotated[Path | None, typer.Option(help="No items in this file, one a line.")] = None,
@@ -47,60 +58,57 @@ def recommend(
         bool, typer.Option("--include-seen", help="Also items the user has already.")
     ] = False,
     on_unknown: OnUnknown = "raise",
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Parquet file to write.")
-    ] = None,
+    output: bulk.Output = None,
+    table: bulk.Table = None,
+    resume: bulk.Resume = True,
+    block_users: bulk.BlockUsers = None,
     memory_mb: Annotated[int, typer.Option(help="Memory for blocks of scores.")] = 512,
     json: o.Json = False,
 ) -> None:
     """The best items for one user, for a file of users, or for everyone."""
     from ratiorec.artifact import Artifact
+    from ratiorec.destinations import Job
 
-    given = [user is not None, users is not None, everyone]
+    given = [user is not None, users is not None, everyone, history is not None]
     if sum(given) != 1:
         raise ConfigError(
             "recommendation needs users",
-            where="--user, --users, --all",
+            where="--user, --users, --all, --history",
             found=f"{sum(given)} of them",
             wanted="exactly one of them",
         )
-    _require_parquet(output)
+    destination = bulk.destination_for(output, table)
     artifact = Artifact.load(model)
     length = _list_length(k, len(artifact.items))
     ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
-    tally = _Tally()
-    with _progress_bar(shown=output is not None) as progress:
-        blocks = artifact.recommend_blocks(
-            ids,
-            length,
-            exclude_seen=not include_seen,
-            allow=o.read_lines(allow) if allow else None,
-            deny=o.read_lines(deny) if deny else None,
-            on_unknown=on_unknown,
-            memory_mb=memory_mb,
-            progress=progress,
-        )
-        counted = tally(blocks)
-        if user is not None:  # a few users: know that there is a list before one is begun
-            counted = iter(list(counted))
-            _require_lists(tally, user)
-        _put_out(counted, output, json=json)
-    if output is not None and json:
-        o.print_json({"rows": tally.n_rows, "users": tally.n_users, "file": str(output)})
-    elif output is not None:
-        o.say(f"{tally.n_rows:,} rows in {output}")
-    if tally.n_without:
-        o.say(f"{tally.n_without:,} of {tally.n_users:,} users have no item left to list")
-
-
-def _require_parquet(output: Path | None) -> None:
-    if output is not None and output.suffix.lower() != ".parquet":
-        raise ConfigError(
-            "lists are written as Parquet",
-            where="-o",
-            found=str(output),
-            wanted="a file name that ends in .parquet, or --json",
-        )
+    asked: dict[str, Any] = {
+        "exclude_seen": not include_seen,
+        "allow": o.read_lines(allow) if allow else None,
+        "deny": o.read_lines(deny) if deny else None,
+        "on_unknown": on_unknown,
+        "memory_mb": memory_mb,
+    }
+    if history is not None:
+        lists = artifact.recommend_to([text.split(",") for text in history], length, **asked)
+        _put_out_histories(lists, history, destination, json=json)
+        return
+    if user is not None:  # a few users: know that there is a list before one is begun
+        _require_lists(artifact.recommend_blocks(ids, length, **asked), user)
+    if destination is not None:
+        with _progress_bar() as progress:
+            tally = bulk.write_out(
+                Job.of(artifact, ids, length, **asked),
+                destination,
+                resume=resume,
+                block_users=block_users,
+                progress=progress,
+            )
+        bulk.print_summary(tally, destination, json=json)
+        return
+    counted = _Tally()
+    _print_out(counted(artifact.recommend_blocks(ids, length, **asked)), json=json)
+    if counted.n_without:
+        o.say(f"{counted.n_without:,} of {counted.n_users:,} users have no item left to list")
 
 
 def _list_length(k: int | None, n_items: int) -> int:
@@ -117,11 +125,40 @@ def _list_length(k: int | None, n_items: int) -> int:
     return k
 
 
-def _require_lists(tally: _Tally, user_ids: list[str]) -> None:
+def _put_out_histories(
+    lists: Recommendations, history: list[str], destination: Destination | None, *, json: bool
+) -> None:
+    """Lists of new users, who are called by their place in the question."""
+    from ratiorec.destinations import ParquetFile
+    from ratiorec.tables import write_parquet
+
+    _require_lists([lists], history, option="--history")
+    if destination is None:
+        _print_out([lists], json=json)
+        return
+    if not isinstance(destination, ParquetFile):
+        raise ConfigError(
+            "lists for histories are written as Parquet",
+            where="-o",
+            found=destination.where,
+            wanted="a file name that ends in .parquet, or --json",
+        )
+    n_rows = write_parquet([lists], destination.path)
+    if json:
+        o.print_json({"rows": n_rows, "users": lists.n_users, **destination.describe()})
+    else:
+        o.say(f"{n_rows:,} rows in {destination.where}")
+
+
+def _require_lists(
+    blocks: Iterable[Recommendations], user_ids: list[str], *, option: str = "--user"
+) -> None:
+    tally = _Tally()
+    deque(tally(blocks), maxlen=0)
     if tally.n_users and tally.n_without == tally.n_users:
         raise ConfigError(
             "no item is left to list",
-            where="--user " + " ".join(user_ids[:3]),
+            where=f"{option} " + " ".join(user_ids[:3]),
             found="users who have seen every item that is allowed",
             wanted="other users, other items in --allow or --deny, or --include-seen",
         )
@@ -133,36 +170,31 @@ class _Tally:
 
     n_users: int = 0
     n_without: int = 0
-    n_rows: int = 0
 
     def __call__(self, blocks: Iterable[Recommendations]) -> Iterator[Recommendations]:
         for block in blocks:
             self.n_users += block.n_users
             self.n_without += block.n_users - int((block.ranks == 1).sum())
-            self.n_rows += len(block)
             yield block
 
 
-def _put_out(blocks: Iterable[Recommendations], output: Path | None, *, json: bool) -> None:
-    from ratiorec.tables import write_parquet
-
-    if output is not None:
-        write_parquet(blocks, output)
-    elif json:
+def _print_out(blocks: Iterable[Recommendations], *, json: bool) -> None:
+    if json:
         _print_json_blocks(blocks)
     else:
         _print_lists(blocks)
 
 
 @contextmanager
-def _progress_bar(*, shown: bool) -> Iterator[Callable[[int, int], None]]:
+def _progress_bar() -> Iterator[Callable[[int, int], None]]:
     from rich.console import Console
     from rich.progress import MofNCompleteColumn, Progress
 
     console = Console(stderr=True)
-    hidden = not (shown and console.is_terminal)
     columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
         task = bar.add_task("users", total=None)
         yield lambda done, total: bar.update(task, completed=done, total=total)
 

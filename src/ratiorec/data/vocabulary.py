@@ -108,6 +108,11 @@ class Vocabulary:
             return _as_integer(identifier) if isinstance(identifier, str) else identifier
         return identifier if isinstance(identifier, str) else str(identifier)
 
+    def same_as(self, other: Vocabulary) -> bool:
+        """Whether every index stands for the same id in both."""
+        a, b = self.ids, other.ids
+        return a is b or (a.dtype == b.dtype and np.array_equal(a, b))
+
     def with_names(self, names: Sequence[str]) -> Vocabulary:
         """The same ids, labelled."""
         return Vocabulary(self.ids, self.kind, np.asarray(names, dtype=object))

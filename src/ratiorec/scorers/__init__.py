@@ -7,7 +7,7 @@ from ratiorec.scorers.item_item import ItemWeights, Neighbours
 from ratiorec.scorers.kinds import SCORERS
 from ratiorec.scorers.popularity import Popularity
 from ratiorec.scorers.protocol import Factored, FloatMatrix, Indices, Scorer, StoredScorer
-from ratiorec.scorers.stranger import WithStranger
+from ratiorec.scorers.stranger import WithStranger, with_strangers
 
 __all__ = [
     "SCORERS",
@@ -24,4 +24,5 @@ __all__ = [
     "StoredScorer",
     "WithStranger",
     "by_cosine",
+    "with_strangers",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -26,6 +27,10 @@ class InnerProduct:
     kind: ClassVar[str] = "inner_product"
 
     def __post_init__(self) -> None:
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse malformed factors, and any score that might not be finite."""
         for name, factors in self.arrays().items():
             if factors.ndim != 2 or factors.dtype != np.float32 or factors.shape[1] == 0:
                 raise ModelError(
@@ -41,7 +46,7 @@ class InnerProduct:
                 found=f"{self.users.shape[1]} and {self.items.shape[1]} dimensions",
                 wanted="the same dimension",
             )
-        _refuse_overflow(self.users, self.items)
+        _refuse_overflow(_largest(self.users), self._largest_of_items, self.users.shape[1])
 
     @property
     def n_users(self) -> int:
@@ -69,9 +74,24 @@ class InnerProduct:
         """The inner products of each user's factors with every item's."""
         return self._tiled.products(self.users[users], out=out)
 
+    def with_users(self, users: FloatMatrix) -> InnerProduct:
+        """The same items for other users; what has been made of the items is shared.
+
+        Raises:
+            ModelError: The factors do not fit those of the items, or give scores without end.
+        """
+        other = copy(self)
+        object.__setattr__(other, "users", users)
+        other._check()
+        return other
+
     def similarity(self) -> InnerProduct:
         """The cosine of the factors of two items."""
         return by_cosine(self.items)
+
+    @cached_property
+    def _largest_of_items(self) -> float:
+        return _largest(self.items)
 
     @cached_property
     def _tiled(self) -> Tiled:
@@ -89,13 +109,16 @@ def by_cosine(factors: FloatMatrix) -> InnerProduct:
     return InnerProduct(directions, directions)
 
 
-def _refuse_overflow(users: FloatMatrix, items: FloatMatrix) -> None:
+def _largest(factors: FloatMatrix) -> float:
+    return float(np.abs(factors).max(initial=0.0))
+
+
+def _refuse_overflow(user: float, item: float, dimension: int) -> None:
     """No score may be NaN or infinite, so ranking need not look."""
-    largest = [float(np.abs(factors).max(initial=0.0)) for factors in (users, items)]
-    if not largest[0] * largest[1] * users.shape[1] < float(np.finfo(np.float32).max):
+    if not user * item * dimension < float(np.finfo(np.float32).max):
         raise ModelError(
             "factors give scores that are not finite",
             where="factors",
-            found=f"largest absolute values {largest[0]:g} (users) and {largest[1]:g} (items)",
+            found=f"largest absolute values {user:g} (users) and {item:g} (items)",
             wanted="finite factors whose products stay below 3.4e38",
         )

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.scorers.protocol import FloatMatrix, Indices, Scorer
+from ratiorec.seen import SeenItems
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,3 +36,16 @@ class WithStranger:
             self.known.scores(np.where(is_known, users, 0), out=out)
         out[~is_known] = self.scores_of_stranger
         return out
+
+
+def with_strangers(
+    scorer: Scorer, users: Indices, seen: SeenItems, popularity: NDArray[np.float32]
+) -> tuple[Scorer, Indices, SeenItems]:
+    """What ranks these users, where -1 becomes a stranger, to whom the popular is best."""
+    if (users >= 0).all():
+        return scorer, users, seen
+    return (
+        WithStranger(scorer, popularity),
+        np.where(users >= 0, users, scorer.n_users),
+        SeenItems(np.append(seen.indptr, seen.indptr[-1]), seen.indices),
+    )

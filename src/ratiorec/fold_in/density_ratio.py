@@ -1,0 +1,176 @@
+"""The best vector of a user by the density-ratio risk, items fixed: a few Newton steps."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratiorec.fold_in.candidates import Candidates
+from ratiorec.fold_in.family import Family
+from ratiorec.fold_in.learned_step import LearnedStep
+from ratiorec.fold_in.pointwise import Pull
+from ratiorec.fold_in.sums import group_sums, row_blocks, solved, weighted_gram
+from ratiorec.scorers import FloatMatrix
+from ratiorec.seen import Pairs, pairs_of
+
+_ROWS_AT_ONCE = 64
+_MOST_STEPS = 30
+_USERS_ASKED = 512  # trained users who tell the ridge
+_SHARE_OF_RIDGE = 0.6  # κ: chosen on users of Gowalla who were neither trained nor judged
+
+Vectors = NDArray[np.float64]
+
+
+class _Own(NamedTuple):
+    """The positives of some users, one after another."""
+
+    rows: NDArray[np.int64]
+    vectors: FloatMatrix
+    weights: NDArray[np.float64]  # c_i
+    n_positives: NDArray[np.int64]  # of each user
+
+
+@dataclass(frozen=True, eq=False)
+class UserRisk:
+    """min over e of R_u(e) + ρ/2 ‖e − b_u‖², from the vector of a learned step on (theory: F3).
+
+    b_u is that vector, or 0 where training had a `free` vector for each user. The gradient sums
+    over `candidates`, the matrix of a Newton step over the fewer of `sketch`, which decides how
+    fast the minimum is found and not where it is. `ridge` is ρ and `item_weights` are c_i; a
+    user is done when a step is shorter than `tolerance` of the vector.
+    """
+
+    family: Family
+    start: LearnedStep
+    item_weights: NDArray[np.float64]
+    candidates: Candidates
+    sketch: Candidates
+    ridge: float = 0.0
+    free: bool = False
+    tolerance: float = 0.1
+
+    def as_trained(self, users: FloatMatrix, pairs: Pairs, *, least: float) -> UserRisk:
+        """The same with a ridge that trained users tell, and never less than `least` (theory: F5).
+
+        Of free vectors it is the one they are at rest with, and else a share of that.
+        """
+        share = 1 if self.free else _SHARE_OF_RIDGE
+        return replace(self, ridge=max(least, share * self.implied_ridge(users, pairs)))
+
+    def implied_ridge(self, users: FloatMatrix, pairs: Pairs) -> float:
+        """−Σ_u ∇R_uᵀ(e_u − b_u) / Σ_u ‖e_u − b_u‖² over some trained users (theory: F5)."""
+        have_pairs = np.flatnonzero(np.diff(pairs.indptr))
+        some = have_pairs[:: max(1, len(have_pairs) // _USERS_ASKED)]
+        work = squares = 0.0
+        for places in row_blocks(len(some), _ROWS_AT_ONCE):
+            rows = some[places]
+            vectors = users[rows].astype(np.float64)
+            away = vectors - self._centres(self.start.at(pairs, rows))
+            work -= float((self.gradient(vectors, pairs, rows) * away).sum())
+            squares += float(np.square(away).sum())
+        return work / squares if squares else 0.0
+
+    def __call__(self, histories: Pairs) -> FloatMatrix:
+        """One vector for each history [n, d]; that of an empty one is 0."""
+        vectors = self.start(histories)
+        have_pairs = np.flatnonzero(np.diff(histories.indptr))
+        for places in row_blocks(len(have_pairs), _ROWS_AT_ONCE):
+            rows = have_pairs[places]
+            vectors[rows] = self._minimise(vectors[rows], histories, rows)
+        return vectors
+
+    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> UserRisk:
+        """The same problem where there are more items; the candidates stand for these, too."""
+        n_more = len(items) - len(self.item_weights)
+        weights = np.concatenate([self.item_weights, np.full(n_more, self.item_weights.mean())])
+        return replace(self, start=self.start.with_items(items, degrees), item_weights=weights)
+
+    def gradient(self, vectors: Vectors, histories: Pairs, rows: NDArray[np.int64]) -> Vectors:
+        """∇R_u at these vectors of some histories, weights being constants (theory: F3)."""
+        return self._slope(vectors, self._own(histories, rows))
+
+    def _centres(self, steps: FloatMatrix) -> Vectors:
+        """b_u, given what the learned step makes of each history."""
+        return np.zeros(steps.shape) if self.free else steps.astype(np.float64)
+
+    def _minimise(self, steps: FloatMatrix, histories: Pairs, rows: NDArray[np.int64]) -> Vectors:
+        """Newton steps for every user until that user's are small, whatever the others need."""
+        vectors, centres = steps.astype(np.float64), self._centres(steps)
+        active, own = np.arange(len(rows)), self._own(histories, rows)
+        slope = self._slope(vectors, own) + self.ridge * (vectors - centres)
+        for _ in range(_MOST_STEPS):
+            here = vectors[active]
+            moves = -solved(self._curvature(here, own), slope)
+            far = _lengths(moves) > self.tolerance * _lengths(here + moves)
+            vectors[active[~far]] += moves[~far]
+            active = active[far]
+            if not len(active):
+                break
+            own = self._own(histories, rows[active])
+            vectors[active], slope = self._moved(
+                here[far], centres[active], slope[far], moves[far], own
+            )
+        return vectors
+
+    def _moved(
+        self, vectors: Vectors, centres: Vectors, slope: Vectors, moves: Vectors, own: _Own
+    ) -> tuple[Vectors, Vectors]:
+        """The vectors after their moves, and the slope there.
+
+        A move on whose way the slope turns round is made as far as where it would be level, if it
+        changed along a straight line.
+        """
+        ahead = vectors + moves
+        slope_ahead = self._slope(ahead, own) + self.ridge * (ahead - centres)
+        before = np.einsum("nd,nd->n", slope, moves)  # never positive
+        after = np.einsum("nd,nd->n", slope_ahead, moves)
+        steep = after > -before / 2
+        if steep.any():
+            shares = np.where(steep, before / np.where(steep, before - after, 1), 1)
+            ahead = vectors + shares[:, None] * moves
+            slope_ahead = self._slope(ahead, own) + self.ridge * (ahead - centres)
+        return ahead, slope_ahead
+
+    def _slope(self, vectors: Vectors, own: _Own) -> Vectors:
+        """∇R_u = Σ_i of the pull on each score · e_i."""
+        scores = self.candidates.rows.products(vectors.astype(np.float32))
+        pulls = self.family.unlabelled(scores, self.candidates.weights)
+        unlabelled = self.candidates.columns.products(pulls.strength)
+        positive = self._of_positives(vectors, own).strength[:, None] * own.vectors
+        slope: Vectors = unlabelled + group_sums(positive, own.rows, len(vectors))
+        return slope
+
+    def _of_positives(self, vectors: Vectors, own: _Own) -> Pull:
+        scores = np.einsum("pd,pd->p", vectors[own.rows], own.vectors)
+        prior = own.n_positives / len(self.start.items)
+        return self.family.positive(scores, own.weights, own.rows, prior)
+
+    def _curvature(self, vectors: Vectors, own: _Own) -> Vectors:
+        """Σ_i of how the pull on a score changes · e_i e_iᵀ + ρI, without what is not convex."""
+        scores = self.sketch.rows.products(vectors.astype(np.float32))
+        unlabelled = self.family.unlabelled(scores, self.sketch.weights).change
+        positive = self._of_positives(vectors, own).change
+        ends = np.searchsorted(own.rows, np.arange(len(vectors) + 1))
+        matrices = np.empty((*vectors.shape, vectors.shape[1]))
+        for row, (start, end) in enumerate(itertools.pairwise(ends)):
+            matrices[row] = weighted_gram(self.sketch.vectors, np.maximum(unlabelled[row], 0))
+            matrices[row] += weighted_gram(
+                own.vectors[start:end], np.maximum(positive[start:end], 0)
+            )
+        diagonal = np.einsum("nii->ni", matrices)
+        diagonal += self.ridge + np.finfo(np.float32).eps * diagonal.mean(1, keepdims=True)
+        return matrices
+
+    def _own(self, histories: Pairs, rows: NDArray[np.int64]) -> _Own:
+        places, items = pairs_of(histories, rows)
+        n_positives = histories.indptr[rows + 1] - histories.indptr[rows]
+        return _Own(places, self.start.items[items], self.item_weights[items], n_positives)
+
+
+def _lengths(vectors: Vectors) -> NDArray[np.float64]:
+    lengths: NDArray[np.float64] = np.sqrt(np.einsum("nd,nd->n", vectors, vectors))
+    return lengths
