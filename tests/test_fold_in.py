@@ -18,7 +18,7 @@ from ratiorec.data.batches import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.errors import ConfigError, DataError, UnknownIdError
+from ratiorec.errors import ConfigError, DataError, ModelError, UnknownIdError
 from ratiorec.experiment import fit
 from ratiorec.fit_options import FitOptions
 from ratiorec.fold_in.candidates import Candidates, inclusion
@@ -192,6 +192,20 @@ def test_a_draw_keeps_the_weight_of_all_and_is_always_the_same() -> None:
     assert drawn.weights.sum() == pytest.approx(4000, rel=0.05)
     again = Candidates.drawn(items, np.ones(4000), sizes, n=400)
     assert np.array_equal(drawn.vectors, again.vectors)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"risk": {"kind": "density-ratio"}}, {"solver": {"kind": "wmf"}}, {"risk": "density-ratio"}],
+    ids=["no link", "no confidence", "no table"],
+)
+def test_settings_that_do_not_say_how_a_model_was_trained_are_refused(
+    settings: dict[str, Any],
+) -> None:
+    scorer = InnerProduct(np.ones((2, 3), np.float32), np.ones((4, 3), np.float32))
+    pairs = SeenItems(np.array([0, 1, 2]), np.array([0, 1], np.int32))
+    with pytest.raises(ModelError, match="does not say how it was trained"):
+        rule_for(scorer, settings, pairs)
 
 
 def test_few_items_are_all_candidates() -> None:

@@ -297,6 +297,7 @@ def test_the_description_has_every_address_with_its_refusals_and_examples(client
     description = client.get("/openapi.json").json
     assert set(description["paths"]) == {
         *("/v1/recommend/{user}", "/v1/recommend", "/v1/similar/{item}", "/v1/items"),
+        *("/v1/users/{user}/history", "/v1/why", "/v1/map"),
         *("/v1/model", "/v1/reload", "/health/live", "/health/ready", "/metrics"),
     }
     schemas = description["components"]["schemas"]

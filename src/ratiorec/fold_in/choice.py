@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.sampling import inclusion_probability
+from ratiorec.errors import ModelError
 from ratiorec.fold_in.candidates import Candidates
 from ratiorec.fold_in.closed_form import WeightedRidge
 from ratiorec.fold_in.density_ratio import UserRisk
@@ -42,9 +43,24 @@ def rule_for(scorer: StoredScorer, settings: Mapping[str, Any], pairs: Pairs) ->
     """What turns histories into vectors of users; None for a model whose users are not vectors.
 
     `settings` and `pairs` are those of training.
+
+    Raises:
+        ModelError: The settings lack what the problem is made of.
     """
     if not isinstance(scorer, InnerProduct):
         return None
+    try:
+        return _rule_by_settings(scorer, settings, pairs)
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ModelError(
+            "the model does not say how it was trained, so nobody can be folded in",
+            where="settings of the model",
+            found=f"{type(error).__name__}: {error}",
+            wanted="all settings, as a fit stores them",
+        ) from error
+
+
+def _rule_by_settings(scorer: InnerProduct, settings: Mapping[str, Any], pairs: Pairs) -> Rule:
     items = scorer.items
     solver, risk = settings.get("solver", {}), settings.get("risk", {})
     match solver.get("kind", risk.get("kind")):

@@ -10,6 +10,7 @@ from typing import Any
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.serve.errors import PlainJSON, encoded
+from ratiorec.serve.item_map import POINTS
 from ratiorec.serve.models import Served
 from ratiorec.serve.ranking import USERS_AT_ONCE, Id, Question, Row, rows_by_query
 from ratiorec.serve.service import Service
@@ -88,8 +89,43 @@ def native_id(vocabulary: Vocabulary, index: int) -> Id:
 
 def found_items(model: Served, query: str, k: int) -> list[dict[str, Any]]:
     """The items that a search finds."""
-    items = model.artifact.items
-    found = model.catalogue.find(query, k)
+    return named_items(model.artifact.items, model.catalogue.find(query, k))
+
+
+def history_of(model: Served, user_id: Id, k: int) -> dict[str, Any]:
+    """The items that a user had in training, how many they are, and the first k of them.
+
+    Raises:
+        UnknownIdError: There is no such user.
+    """
+    artifact = model.artifact
+    user = int(artifact.users.indices([user_id])[0])
+    start, end = artifact.seen.indptr[user : user + 2].tolist()
+    rows = named_items(artifact.items, artifact.seen.indices[start : min(end, start + k)].tolist())
+    return {"user_id": native_id(artifact.users, user), "n_items": end - start, "items": rows}
+
+
+def placed_items(model: Served, item_ids: Sequence[Id] | None) -> dict[str, Any]:
+    """The places of these items on the map, or of those with most users.
+
+    Raises:
+        RefusedError: The model has no map (404).
+        UnknownIdError: There is no such item.
+    """
+    items, item_map = model.artifact.items, model.item_map
+    listed = (
+        model.catalogue.by_users[:POINTS].tolist()
+        if item_ids is None
+        else items.indices(item_ids).tolist()
+    )
+    rows = named_items(items, listed)
+    for row, (x, y) in zip(rows, item_map.places[listed].round(4).tolist(), strict=True):
+        row |= {"x": x, "y": y}
+    return {"n_items": len(items), "shown": round(item_map.shown, 4), "items": rows}
+
+
+def named_items(items: Vocabulary, found: Sequence[int]) -> list[dict[str, Any]]:
+    """Items by their indices, with their names where there are any."""
     rows: list[dict[str, Any]] = [{"item_id": item_id} for item_id in items.ids[found].tolist()]
     if items.names is not None:
         for row, name in zip(rows, items.names[found].tolist(), strict=True):

@@ -50,6 +50,10 @@ class Limits:
         where = f"histories[{place}]"
         _refuse_more(len(history), self.max_history, where=where, unit="items in a history")
 
+    def check_explained(self, history: Sized) -> None:
+        """Refuse a history that is too long to be ranked once without each of its items."""
+        _refuse_more(len(history), self.max_history, where="history", unit="items in a history")
+
     def check_listed(self, items: Sized | None, name: str) -> None:
         """Refuse a list of allowed or denied items that is too long."""
         if items is not None:

@@ -13,6 +13,7 @@ from ratiorec.artifact import Artifact
 from ratiorec.errors import ModelError
 from ratiorec.folder import HEADER
 from ratiorec.serve.catalogue import Catalogue
+from ratiorec.serve.item_map import ItemMap
 
 _MOST_READINGS = 10
 
@@ -32,6 +33,11 @@ class Served:
     def catalogue(self) -> Catalogue:
         """The items, to be searched."""
         return Catalogue.of(self.artifact.items, self.artifact.seen)
+
+    @cached_property
+    def item_map(self) -> ItemMap:
+        """The items on a plane, made when it is first asked for."""
+        return ItemMap.of(self.artifact.scorer)
 
 
 def read_served(folder: Path) -> Served:

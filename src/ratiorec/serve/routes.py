@@ -12,8 +12,10 @@ from fastapi import Path as InPath
 from ratiorec.serve.answers import (
     as_json,
     found_items,
+    history_of,
     lists_of_histories,
     lists_of_users,
+    placed_items,
     similar_items,
 )
 from ratiorec.serve.errors import PlainJSON, RefusedError
@@ -22,16 +24,21 @@ from ratiorec.serve.ranking import Question
 from ratiorec.serve.schemas import (
     Card,
     Health,
+    HistoryOfUser,
     Items,
     ManyLists,
+    Map,
     OneList,
     Problem,
     RecommendRequest,
     Reloaded,
     SimilarItems,
+    Why,
+    WhyRequest,
 )
 from ratiorec.serve.security import RELOAD, require_admin
 from ratiorec.serve.service import Service
+from ratiorec.serve.why import contributions
 from ratiorec.version import __version__
 
 router = APIRouter(default_response_class=PlainJSON)
@@ -107,6 +114,36 @@ async def similar(
     service.limits.check_length(k)
     found = await service.ranker.call(partial(similar_items, model, item, k))
     return await as_json({"model": model.version} | found, n_rows=k)
+
+
+@router.get("/v1/users/{user:path}/history", responses=_described(HistoryOfUser, 404, 422))
+async def history(
+    service: Uses,
+    user: Annotated[str, InPath(description="User id.", examples=["ada"])],
+    k: K = 100,
+) -> Response:
+    """The items that a user had in training."""
+    model = service.models.current
+    service.limits.check_length(k)
+    return await as_json({"model": model.version} | history_of(model, user, k), n_rows=k)
+
+
+@router.post("/v1/why", responses=_described(Why, 404, 408, 413, 422, 503, 504))
+async def why(service: Uses, asked: WhyRequest) -> Response:
+    """What each item of a history adds to the score of an item, by leaving it out."""
+    model = service.models.current
+    service.limits.check_explained(asked.history)
+    found = await contributions(service, model, asked.history, asked.item)
+    return await as_json({"model": model.version} | found, n_rows=len(asked.history))
+
+
+@router.get("/v1/map", responses=_described(Map, 404, 422, 503, 504))
+async def item_map(service: Uses, item: Listed = None) -> Response:
+    """Where items lie: those with most users, or those asked for; made on the first request."""
+    model = service.models.current
+    service.limits.check_listed(item, "item")
+    found = await service.ranker.call(partial(placed_items, model, item))
+    return await as_json({"model": model.version} | found, n_rows=len(found["items"]))
 
 
 @router.get("/v1/items", responses=_described(Items, 422, 503, 504))

@@ -49,6 +49,18 @@ class RecommendRequest(BaseModel):
         return self
 
 
+class WhyRequest(BaseModel):
+    """A history, and an item that was recommended for it."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"history": ["tea", "jam"], "item": "oats"}]},
+    )
+
+    history: Annotated[Ids, Field(min_length=1, description="The items of a user.")]
+    item: Annotated[Id, Field(description="The item to be explained.")]
+
+
 class Ranked(BaseModel):
     """One place in a list."""
 
@@ -122,6 +134,45 @@ class Items(BaseModel):
 
     model: str
     items: list[Item]
+
+
+class HistoryOfUser(BaseModel):
+    """What a user had in training: how many items, and the first of them."""
+
+    model: str
+    user_id: int | str
+    n_items: int
+    items: list[Item]
+
+
+class Contribution(Item):
+    """An item of a history, and how much lower the score would be without it."""
+
+    contribution: float
+
+
+class Why(Item):
+    """The score of an item, and what each item of the history adds to it, the largest first."""
+
+    model: str
+    score: float
+    history: list[Contribution]
+
+
+class Place(Item):
+    """An item on the map."""
+
+    x: float
+    y: float
+
+
+class Map(BaseModel):
+    """Items on the first two principal axes, and the share of the variance that these show."""
+
+    model: str
+    n_items: int
+    shown: float
+    items: list[Place]
 
 
 class Card(BaseModel):

@@ -1,0 +1,57 @@
+// What is shown about one item: those like it, and what of the history speaks for it.
+
+import { bar, button, byId, element, figure } from "./elements.js";
+import { described, nameOf } from "./items.js";
+
+const LONGEST = 20;
+
+function open(title, note, rows) {
+  byId("panel-title").textContent = title;
+  byId("panel-note").textContent = note;
+  byId("panel-list").replaceChildren(...rows);
+  if (!byId("panel").open) {
+    byId("panel").showModal();
+  }
+}
+
+function row(item, share, value, kind, ...actions) {
+  return element(
+    "li",
+    {},
+    element("div", { class: "title" }, ...described(item)),
+    element("div", { class: "sized" }, bar(share, kind), element("span", { class: "value", text: value })),
+    ...actions,
+  );
+}
+
+export function openSimilar(item, answer, add) {
+  const items = answer.items.map((like) => ({
+    item_id: like.similar_id,
+    item_name: like.similar_name,
+    score: like.score,
+  }));
+  const most = Math.max(...items.map((like) => like.score), 0);
+  const rows = items.map((like) => {
+    const put = button("Add", `Add ${nameOf(like)} to the history`, () => {
+      byId("panel").close();
+      add(like);
+    });
+    const share = most > 0 ? like.score / most : 0;
+    return row(like, share, figure(like.score), "", element("div", { class: "actions" }, put));
+  });
+  open(`Similar to ${nameOf(item)}`, "The items that the model holds most alike, the nearest first.", rows);
+}
+
+export function openWhy(item, answer, isUser) {
+  const most = Math.max(...answer.history.map((part) => Math.abs(part.contribution)));
+  const rows = answer.history.slice(0, LONGEST).map((part) => {
+    const size = part.contribution;
+    const value = `${size > 0 ? "+" : ""}${figure(size)}`;
+    return row(part, most > 0 ? Math.abs(size) / most : 0, value, size < 0 ? "lowers" : "");
+  });
+  const of = isUser ? " The history is scored as of someone new, not with what training made of this user." : "";
+  const note =
+    `The score is ${figure(answer.score)}. Beside each item of the history: how much of it would be ` +
+    `missing without that item; below 0, it speaks against.${of}`;
+  open(`Why ${nameOf(item)}?`, note, rows);
+}

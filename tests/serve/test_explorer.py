@@ -1,0 +1,281 @@
+"""What the explorer asks of the server, and that its files keep to the policy for pages."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from asgi_client import Client
+from ratiorec.artifact import Artifact
+from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.report.style import colour_rules
+from ratiorec.scorers import InnerProduct, ItemWeights, Popularity
+from ratiorec.serve.app import create_app
+from ratiorec.serve.item_map import POINTS, principal_plane
+from ratiorec.serve.limits import Limits
+from ratiorec.serve.models import ModelInUse
+from ratiorec.serve.pages import read_pages
+from ratiorec.serve.security import HEADERS
+from ratiorec.serve.service import Service
+from small_models import numbered_model, small_model
+from small_scorers import rows_of
+
+
+def client_of(artifact: Artifact, folder: Path, limits: Limits | None = None) -> Client:
+    artifact.save(folder)
+    return Client(create_app(Service.of(ModelInUse(folder), limits or Limits())))
+
+
+def weighted_model() -> Artifact:
+    """Three items; row j of the weights is what item j says of each."""
+    weights = np.array([[0, 1, 4], [2, 0, -3], [5, 6, 0]], np.float32)
+    seen = rows_of([[0, 1], [2]])
+    return Artifact(
+        ItemWeights(weights, seen),
+        Vocabulary(np.array(["ada", "bob"], object), "user"),
+        Vocabulary(np.array(["tea", "jam", "oats"], object), "item"),
+        seen,
+    )
+
+
+# --- what a user had -------------------------------------------------------------------------
+
+
+def test_a_user_s_history_is_what_training_had_of_them(client: Client, artifact: Artifact) -> None:
+    answer = client.get("/v1/users/user3/history")
+    had = artifact.seen.indices[artifact.seen.indptr[3] : artifact.seen.indptr[4]].tolist()
+    assert answer.status == 200
+    assert answer.json["n_items"] == len(had) > 0
+    assert answer.json["items"] == [
+        {"item_id": f"item{item}", "item_name": f"The {item}th Thing"} for item in had
+    ]
+
+
+def test_a_long_history_is_cut_and_still_counted(client: Client, artifact: Artifact) -> None:
+    answer = client.get("/v1/users/user3/history", k=1)
+    assert len(answer.json["items"]) == 1
+    assert answer.json["n_items"] == artifact.seen.indptr[4] - artifact.seen.indptr[3] > 1
+
+
+def test_a_user_without_items_has_an_empty_history(client: Client) -> None:
+    assert client.get("/v1/users/user0/history").json["items"] == []
+
+
+def test_the_history_of_an_unknown_user_is_not_found(client: Client) -> None:
+    answer = client.get("/v1/users/eve/history")
+    assert (answer.status, answer.refusal["found"]) == (404, "'eve'")
+
+
+def test_more_of_a_history_than_the_limit_is_refused(client: Client) -> None:
+    assert client.get("/v1/users/user3/history", k=1001).status == 422
+
+
+def test_a_user_whose_id_has_a_slash_has_a_history(tmp_path: Path) -> None:
+    model = weighted_model()
+    users = Vocabulary(np.array(["a/history", "bob"], object), "user")
+    client = client_of(Artifact(model.scorer, users, model.items, model.seen), tmp_path / "model")
+    assert client.get("/v1/users/a%2Fhistory/history").json["user_id"] == "a/history"
+
+
+# --- why -------------------------------------------------------------------------------------
+
+
+def test_where_scores_are_sums_a_contribution_is_its_summand(tmp_path: Path) -> None:
+    client = client_of(weighted_model(), tmp_path / "model")
+    answer = client.post("/v1/why", {"history": ["jam", "tea"], "item": "oats"})
+    assert answer.status == 200
+    assert answer.json["score"] == 4 - 3
+    assert answer.json["history"] == [
+        {"item_id": "tea", "contribution": 4},
+        {"item_id": "jam", "contribution": -3},
+    ]
+
+
+def test_a_contribution_is_what_the_score_loses_without_the_item(
+    client: Client, artifact: Artifact
+) -> None:
+    history = ["item1", "item5", "item9"]
+    answer = client.post("/v1/why", {"history": history, "item": "item2"}).json
+
+    def score(items: list[str]) -> float:
+        table = artifact.recommend_to([items], allow=["item2"], exclude_seen=False)
+        return float(table.to_dicts()[0]["score"])
+
+    assert answer["item_name"] == "The 2th Thing"
+    assert answer["score"] == pytest.approx(score(history))
+    expected = {
+        item: score(history) - score([other for other in history if other != item])
+        for item in history
+    }
+    found = {part["item_id"]: part["contribution"] for part in answer["history"]}
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def test_the_only_item_is_compared_with_nobody(client: Client) -> None:
+    answer = client.post("/v1/why", {"history": ["item1"], "item": "item2"}).json
+    (part,) = answer["history"]
+    assert part["contribution"] == pytest.approx(answer["score"])  # nobody's vector is 0
+
+
+def test_an_item_given_twice_counts_once(client: Client) -> None:
+    once = client.post("/v1/why", {"history": ["item1", "item5"], "item": "item2"})
+    twice = client.post("/v1/why", {"history": ["item1", "item5", "item1"], "item": "item2"})
+    assert twice.json == once.json
+
+
+def test_a_history_that_is_ranked_in_several_blocks_is_explained_whole(tmp_path: Path) -> None:
+    client = client_of(small_model(n_items=80), tmp_path / "model")
+    history = [f"item{n}" for n in range(70)]
+    parts = client.post("/v1/why", {"history": history, "item": "item75"}).json["history"]
+    assert {part["item_id"] for part in parts} == set(history)
+
+
+def test_numbers_may_be_written_as_text(tmp_path: Path) -> None:
+    client = client_of(numbered_model(), tmp_path / "model")
+    answer = client.post("/v1/why", {"history": ["8", 9], "item": "10"})
+    assert answer.json["item_id"] == 10
+    assert {part["item_id"] for part in answer.json["history"]} == {8, 9}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{"history": ["tea-less"], "item": "item1"}, {"history": ["item1"], "item": "tea-less"}],
+)
+def test_why_of_an_unknown_item_is_not_found(client: Client, asked: dict[str, object]) -> None:
+    answer = client.post("/v1/why", asked)
+    assert (answer.status, answer.refusal["found"]) == (404, "'tea-less'")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"history": [], "item": "item1"}, {"history": ["item1"]}, {"history": "item1", "item": 1}],
+)
+def test_why_without_history_or_item_is_refused(client: Client, asked: dict[str, object]) -> None:
+    answer = client.post("/v1/why", asked)
+    assert answer.status == 422
+    assert answer.refusal
+
+
+def test_a_history_beyond_the_limit_is_not_explained(tmp_path: Path) -> None:
+    client = client_of(small_model(), tmp_path / "model", Limits(max_history=2))
+    asked = {"history": ["item1", "item2"], "item": "item3"}
+    assert client.post("/v1/why", asked).status == 200
+    answer = client.post("/v1/why", asked | {"history": ["item1", "item2", "item4"]})
+    assert (answer.status, answer.refusal["where"]) == (422, "history")
+
+
+# --- the map ---------------------------------------------------------------------------------
+
+
+def test_the_map_has_every_item_of_a_small_model_once(client: Client, artifact: Artifact) -> None:
+    answer = client.get("/v1/map")
+    assert answer.status == 200
+    assert answer.json["n_items"] == len(artifact.items)
+    assert {row["item_id"] for row in answer.json["items"]} == set(artifact.items.ids)
+    sides = [abs(row[axis]) for row in answer.json["items"] for axis in ("x", "y")]
+    assert max(sides) == 1
+
+
+def test_items_asked_for_lie_where_they_lie_on_the_whole_map(client: Client) -> None:
+    whole = {row["item_id"]: row for row in client.get("/v1/map").json["items"]}
+    some = client.get("/v1/map", item=["item7", "item3"]).json["items"]
+    assert some == [whole["item7"], whole["item3"]]
+
+
+def test_a_large_map_has_the_items_with_most_users(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    n_items = POINTS + 5
+    factors = [rng.standard_normal((n, 2), dtype=np.float32) for n in (1, n_items)]
+    model = Artifact(
+        InnerProduct(*factors),
+        Vocabulary(np.arange(1), "user"),
+        Vocabulary(np.arange(n_items), "item"),
+        rows_of([[n_items - 1]]),
+    )
+    answer = client_of(model, tmp_path / "model").get("/v1/map").json
+    assert len(answer["items"]) == POINTS
+    assert answer["items"][0]["item_id"] == n_items - 1
+
+
+def test_an_unknown_item_is_not_on_the_map(client: Client) -> None:
+    assert client.get("/v1/map", item="nothing").status == 404
+
+
+def test_a_model_without_vectors_has_no_map(tmp_path: Path) -> None:
+    model = weighted_model()
+    popular = Popularity(np.array([2, 1, 1], np.float32), n_users=2)
+    for place, scorer in enumerate((model.scorer, popular)):
+        artifact = Artifact(scorer, model.users, model.items, model.seen)
+        answer = client_of(artifact, tmp_path / str(place)).get("/v1/map")
+        assert (answer.status, answer.refusal["found"]) == (404, scorer.kind)
+
+
+def test_the_plane_is_that_of_the_largest_variances() -> None:
+    """The places are those of a singular value decomposition, but for the signs of the axes."""
+    vectors = np.random.default_rng(3).standard_normal((50, 6)).astype(np.float32)
+    directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    left, sizes, _ = np.linalg.svd(directions - directions.mean(axis=0), full_matrices=False)
+    expected = np.abs(left[:, :2] * sizes[:2])
+    places, shown = principal_plane(vectors)
+    np.testing.assert_allclose(np.abs(places), expected / expected.max(), atol=1e-5)
+    assert shown == pytest.approx((sizes[:2] ** 2).sum() / (sizes**2).sum())
+
+
+@pytest.mark.parametrize(
+    "vectors", [np.zeros((3, 2)), np.ones((1, 4)), np.array([[1.0], [-2.0], [3.0]])]
+)
+def test_items_that_span_no_plane_have_places_all_the_same(vectors: np.ndarray) -> None:
+    places, shown = principal_plane(vectors.astype(np.float32))
+    assert places.shape == (len(vectors), 2)
+    assert np.isfinite(places).all()
+    assert 0 <= shown <= 1 + 1e-9
+
+
+# --- the files -------------------------------------------------------------------------------
+
+
+def test_the_page_keeps_to_a_policy_without_inline_scripts_and_styles(client: Client) -> None:
+    policy = dict(HEADERS)[b"content-security-policy"]
+    assert b"unsafe" not in policy
+    page = client.get("/").body.decode()
+    assert re.findall(r"<script(?![^>]*\bsrc=)", page) == []
+    assert re.findall(r"<style|\sstyle=|\son[a-z]+=", page) == []
+
+
+def test_every_field_has_a_label(client: Client) -> None:
+    page = client.get("/").body.decode()
+    fields = re.findall(r'<input id="([^"]+)"', page)
+    assert len(fields) == page.count("<input")
+    assert set(re.findall(r'<label for="([^"]+)"', page)) == set(fields)
+
+
+def test_every_module_that_a_script_imports_is_there(client: Client) -> None:
+    for name, page in read_pages().items():
+        for module in re.findall(rb'from "\./([^"]+)"', page.content):
+            assert client.get(f"/static/{module.decode()}").status == 200, name
+
+
+def test_every_element_that_a_script_looks_for_is_on_the_page() -> None:
+    pages = read_pages()
+    there = set(re.findall(rb'\bid="([^"]+)"', pages["index.html"].content))
+    for name in ("explorer.js", "map.js", "panel.js"):
+        wanted = set(re.findall(rb'byId\("([^"]+)"\)', pages[name].content))
+        assert wanted
+        assert wanted <= there, name
+
+
+def test_the_colours_are_those_of_the_reports() -> None:
+    css = read_pages()["explorer.css"].content.decode()
+    found = re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", css)
+    of_reports = re.findall(r"--([a-z0-9-]+):(#[0-9a-f]{6});", colour_rules())
+    assert len(found) == 2 * len(dict(found))
+    half = len(found) // 2
+    light, dark = dict(found[:half]), dict(found[half:])
+    n_colours = len(of_reports) // 2
+    assert light.items() <= dict(of_reports[:n_colours]).items()
+    assert dark.items() <= dict(of_reports[n_colours:]).items()
+    assert set(re.findall(r"var\(--([a-z0-9-]+)\)", css)) <= light.keys()

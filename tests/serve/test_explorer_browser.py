@@ -1,0 +1,469 @@
+"""The explorer in a real browser, at a real server on loopback."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from browser import CHROMIUM
+from ratiorec.artifact import Artifact
+from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.scorers import ItemWeights
+from serve_process import PATIENCE, ServerProcess, running
+from small_models import small_model
+from small_scorers import rows_of
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
+CHROMEDRIVER = shutil.which("chromedriver")
+NPM = shutil.which("npm")
+
+pytestmark = [
+    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
+    pytest.mark.skipif(CHROMEDRIVER is None, reason="no chromedriver on PATH"),
+]
+
+CURVE = [
+    {"phase": "search", "epoch": n, "step": 10 * n, "risk": 1 / n, "seconds": n}
+    | {"validation": {"recall@20": 1 - 1 / n}}
+    for n in range(1, 6)
+]
+SETTINGS = {
+    "encoder": {"kind": "lightgcn"},
+    "risk": {
+        "kind": "density-ratio",
+        "generator": "least-squares",
+        "link": "softplus",
+        "weights": {"kind": "hard-sample"},
+        "sampling": "inverse-inclusion",
+        "upper_bound": 70.0,
+    },
+    "batches": {"kind": "users", "n_users": 20, "least_steps": 1},
+    "training": {"penalty": 0.045},
+}
+HOSTILE = "<img src=x onerror=document.title='broken'>"
+KEY = "a-key-of-ada-1234"
+
+
+def explored_model() -> Artifact:
+    """A density-ratio model whose first item has a name that is markup."""
+    model = small_model()
+    assert model.items.names is not None
+    names = [HOSTILE, *model.items.names.tolist()[1:]]
+    return replace(
+        model,
+        items=model.items.with_names(names),
+        settings=SETTINGS,
+        card={
+            "preset": "dregn-cf",
+            "data": {"name": "shelf", "pairs": 1234},
+            "validation": {"recall@20": 0.8},
+            "test": {"recall@20": 0.75},
+            "curve": CURVE,
+        },
+    )
+
+
+def started_browser(profile: Path) -> Any:
+    options = webdriver.ChromeOptions()
+    options.binary_location = str(CHROMIUM)
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",
+        "--disable-background-networking",
+        f"--user-data-dir={profile}",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    return webdriver.Chrome(options, webdriver.ChromeService(executable_path=CHROMEDRIVER))
+
+
+class Explorer:
+    """The page as someone who uses it sees it."""
+
+    def __init__(self, browser: Any, server: ServerProcess) -> None:
+        self.browser = browser
+        self.server = server
+
+    def open(self, *, width: int = 1280, scheme: str = "light") -> None:
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+        self.browser.get(f"http://{self.server.host}:{self.server.port}/")
+
+    def opened(self, **options: Any) -> Explorer:
+        self.open(**options)
+        self.until(lambda: self.all("#suggestions button"))
+        return self
+
+    def until(self, holds: Callable[[], Any]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not holds():
+            assert time.monotonic() < end, self.browser.find_element("css selector", "body").text
+            time.sleep(0.02)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.browser.execute_script(script, *arguments)
+
+    def all(self, selector: str) -> list[Any]:
+        found: list[Any] = self.browser.find_elements("css selector", selector)
+        return found
+
+    def one(self, selector: str) -> Any:
+        return self.browser.find_element("css selector", selector)
+
+    def texts(self, selector: str) -> list[str]:
+        script = "return [...document.querySelectorAll(arguments[0])].map((e) => e.textContent)"
+        found: list[str] = self.run(script, selector)
+        return found
+
+    def history(self) -> list[str]:
+        return self.texts("#history li span")
+
+    def recommended(self) -> list[str]:
+        return self.texts("#recommendations .name")
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            webdriver.ActionChains(self.browser, duration=0).send_keys(key).perform()
+
+    def focused(self) -> str:
+        script = "const e = document.activeElement; return e.id || e.ariaLabel || e.textContent"
+        return str(self.run(script))
+
+    def press_until(self, key: str, wanted: str) -> None:
+        for _ in range(60):
+            self.press(key)
+            if self.focused() == wanted:
+                return
+        pytest.fail(f"{wanted} is not reached by {key!r}")
+
+    def severe(self) -> list[str]:
+        lines = self.browser.get_log("browser")
+        return [line["message"] for line in lines if line["level"] == "SEVERE"]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("explorer")
+    explored_model().save(folder / "model")
+    with running(folder / "model", folder / "log") as process:
+        yield process
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    started = started_browser(tmp_path_factory.mktemp("browser") / "profile")
+    yield started
+    started.quit()
+
+
+@pytest.fixture
+def explorer(browser: Any, server: ServerProcess) -> Explorer:
+    return Explorer(browser, server)
+
+
+TAB, ENTER, ESCAPE, DOWN, UP = "\ue004", "\ue007", "\ue00c", "\ue015", "\ue013"
+
+
+def test_an_item_is_searched_for_and_added_by_clicking(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.one("#search").send_keys("7th")
+    explorer.until(lambda: len(explorer.all("#options li")) == 3)  # the 7th, 17th and 27th
+    (wanted,) = [o for o in explorer.all("#options li") if "The 17th Thing" in o.text]
+    wanted.click()
+    explorer.until(lambda: len(explorer.recommended()) == 20)
+    assert explorer.history() == ["The 17th Thing"]
+    assert not explorer.one("#options").is_displayed()
+    expected = explored_model().recommend_to([["item17"]], 20).to_dicts()
+    assert explorer.recommended() == [row["item_name"] for row in expected]
+    ratios = [np.log1p(np.exp(row["score"])) for row in expected]
+    shown = [float(text.removeprefix("ratio ")) for text in explorer.texts(".sized .value")]
+    assert shown == pytest.approx(ratios, rel=6e-3)
+    assert explorer.severe() == []
+
+
+def test_bars_are_as_long_as_the_estimated_ratios(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.all("#suggestions button")[0].click()
+    explorer.until(lambda: len(explorer.recommended()) == 20)
+    widths = explorer.run(
+        "return [...document.querySelectorAll('#recommendations .filled')]"
+        ".map((e) => e.getBoundingClientRect().width / e.parentNode.clientWidth)"
+    )
+    values = [float(text.removeprefix("ratio ")) for text in explorer.texts(".sized .value")]
+    shares = [max(0.01, value / values[0]) for value in values]
+    assert widths == pytest.approx(shares, abs=0.02)
+    assert "estimated ratio" in explorer.one("#measure").text
+
+
+def test_a_history_is_built_and_taken_apart_by_keyboard_alone(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.press_until(TAB, "search")
+    explorer.press(*"17th")
+    explorer.until(lambda: len(explorer.all("#options li")) == 1)
+    explorer.press(DOWN)
+    assert explorer.one("#search").get_attribute("aria-activedescendant") == "option-0"
+    explorer.press(ENTER)
+    explorer.until(lambda: len(explorer.recommended()) == 20)
+    first = explorer.recommended()[0]
+    explorer.press_until(TAB, f"Add {first} to the history")
+    explorer.press(ENTER)
+    explorer.until(lambda: explorer.history() == ["The 17th Thing", first])
+    explorer.until(lambda: first not in explorer.recommended())
+    assert explorer.focused() == f"Add {explorer.recommended()[0]} to the history"
+    assert first in explorer.one("#said").get_attribute("textContent")
+    explorer.run("document.getElementById('search').focus()")
+    explorer.press_until(TAB, "Remove The 17th Thing")
+    explorer.press(ENTER)
+    explorer.until(lambda: explorer.history() == [first])
+    assert explorer.focused() == f"Remove {first}"
+    explorer.press(ENTER)
+    explorer.until(lambda: explorer.recommended() == [])
+    assert explorer.focused() == "history-title"
+
+
+def test_arrows_go_round_and_escape_closes_and_then_clears(explorer: Explorer) -> None:
+    explorer.opened()
+    field = explorer.one("#search")
+    field.send_keys("7th")
+    explorer.until(lambda: len(explorer.all("#options li")) == 3)
+    explorer.press(UP)
+    assert field.get_attribute("aria-activedescendant") == "option-2"
+    explorer.press(DOWN)
+    assert field.get_attribute("aria-activedescendant") == "option-0"
+    explorer.press(ESCAPE)
+    assert field.get_attribute("aria-expanded") == "false"
+    assert field.get_attribute("value") == "7th"
+    explorer.press(ESCAPE)
+    assert field.get_attribute("value") == ""
+    assert explorer.history() == []
+
+
+def test_an_item_is_removed_by_clicking_and_all_are_by_clear(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.all("#suggestions button")[0].click()
+    explorer.until(lambda: len(explorer.recommended()) == 20)
+    explorer.one("#recommendations li:nth-child(2) button").click()
+    explorer.until(lambda: len(explorer.history()) == 2)
+    kept = explorer.history()[1]
+    explorer.one("#history li:first-child button").click()
+    explorer.until(lambda: explorer.history() == [kept])
+    explorer.one("#clear").click()
+    explorer.until(lambda: explorer.recommended() == [])
+    assert explorer.history() == []
+    assert explorer.focused() == "search"
+    assert explorer.one("#start").is_displayed()
+
+
+def test_a_user_is_shown_with_history_and_recommendations(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.one("#user").send_keys("user3", ENTER)
+    model = explored_model()
+    names = [row["item_name"] for row in model.recommend(["user3"], 20).to_dicts()]
+    explorer.until(lambda: explorer.recommended() == names)
+    had = explorer.server.json("/v1/users/user3/history")
+    assert explorer.history() == [item["item_name"] for item in had["items"]]
+    assert f"User user3 had {had['n_items']} items." in explorer.one("#whose").text
+
+
+def test_an_unknown_user_is_refused_in_four_parts_and_nothing_else_changes(
+    explorer: Explorer,
+) -> None:
+    explorer.opened()
+    explorer.one("#user").send_keys("eve", ENTER)
+    explorer.until(lambda: explorer.one("#problem").is_displayed())
+    said = explorer.one("#problem").text
+    for part in ("1 unknown user id(s)", "where", "user ids", "found", "'eve'", "wanted"):
+        assert part in said
+    assert explorer.one("#problem").get_attribute("role") == "alert"
+    assert explorer.history() == []
+    explorer.severe()  # the 404 that was asked for
+
+
+def test_why_names_the_items_of_the_history(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.one("#user").send_keys("user3", ENTER)
+    explorer.until(lambda: explorer.recommended())
+    opener = explorer.one("#recommendations li:first-child .actions button:last-child")
+    opener.click()
+    explorer.until(lambda: explorer.one("#panel").is_displayed())
+    assert explorer.one("#panel-title").text == f"Why {explorer.recommended()[0]}?"
+    assert set(explorer.texts("#panel-list .name")) == set(explorer.history())
+    sizes = [float(text) for text in explorer.texts("#panel-list .value")]
+    assert sizes == sorted(sizes, reverse=True)
+    explorer.press(ESCAPE)
+    explorer.until(lambda: not explorer.one("#panel").is_displayed())
+    assert explorer.focused() == f"Why {explorer.recommended()[0]}?"
+
+
+def test_a_similar_item_is_added_from_the_panel(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.all("#suggestions button")[0].click()
+    explorer.until(lambda: explorer.recommended())
+    explorer.one("#recommendations li:first-child .actions button:nth-child(2)").click()
+    explorer.until(lambda: explorer.one("#panel").is_displayed())
+    names = explorer.texts("#panel-list .name")
+    assert len(names) == 10
+    wanted = next(place for place, name in enumerate(names) if name not in explorer.history())
+    explorer.all("#panel-list button")[wanted].click()
+    explorer.until(lambda: explorer.history()[1:] == [names[wanted]])
+    assert not explorer.one("#panel").is_displayed()
+
+
+def test_the_map_marks_history_and_recommendations_and_a_point_adds_its_item(
+    explorer: Explorer,
+) -> None:
+    explorer.opened()
+    explorer.until(lambda: len(explorer.all("#map .others circle")) == 30)
+    explorer.run(
+        "document.querySelector('#map .others circle').dispatchEvent(new MouseEvent('click'))"
+    )
+    explorer.until(lambda: len(explorer.all("#map .recommended")) == 20)
+    assert len(explorer.all("#map .had")) == 1
+    assert "lies nearest to" in explorer.one("#map-words").text
+
+
+def test_the_card_has_metrics_and_curves(explorer: Explorer) -> None:
+    explorer.opened()
+    assert explorer.one("#lead").text == "dregn-cf, trained on shelf: 20 users, 30 items"
+    cells = explorer.texts("#card table :is(th, td)")
+    assert cells == ["metric", "validation", "test", "recall@20", "0.8000", "0.7500"]
+    labels = [drawing.get_attribute("aria-label") for drawing in explorer.all("#card svg")]
+    assert labels[0].startswith("risk (search): from 1.00 at step 10 to 0.200 at step 50")
+    assert labels[1].startswith("validation recall@20 (search)")
+
+
+def test_a_name_that_is_markup_is_shown_as_text(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.one("#search").send_keys("item0", ENTER)
+    explorer.until(lambda: explorer.recommended())
+    assert explorer.history() == [HOSTILE]
+    assert explorer.all("img") == []
+    assert explorer.browser.title == "ratiorec explorer"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_page_is_dark_where_that_is_wanted(explorer: Explorer, scheme: str) -> None:
+    explorer.opened(scheme=scheme)
+    paper = explorer.run("return getComputedStyle(document.body).backgroundColor")
+    assert paper == {"light": "rgb(246, 247, 249)", "dark": "rgb(17, 21, 27)"}[scheme]
+
+
+@pytest.mark.parametrize("width", [320, 400, 1280])
+def test_nothing_is_wider_than_the_screen(explorer: Explorer, width: int) -> None:
+    explorer.opened(width=width)
+    explorer.one("#user").send_keys("user3", ENTER)
+    explorer.until(lambda: explorer.recommended())
+    assert explorer.run("return innerWidth") == width
+    wide, shown = explorer.run(
+        "const page = document.documentElement; return [page.scrollWidth, page.clientWidth]"
+    )
+    assert wide == shown <= width
+    explorer.one("#recommendations .actions button:last-child").click()
+    explorer.until(lambda: explorer.one("#panel").is_displayed())
+    assert explorer.run("return document.getElementById('panel').scrollWidth") < width
+
+
+def test_a_key_is_asked_for_and_then_used(browser: Any, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(KEY)
+    with running(folder, tmp_path / "log", "--api-keys-file", str(tmp_path / "keys")) as server:
+        explorer = Explorer(browser, server)
+        explorer.open()
+        explorer.until(lambda: explorer.one("#key").is_displayed())
+        explorer.one("#key").send_keys(KEY, ENTER)
+        explorer.until(lambda: explorer.all("#suggestions button"))
+        assert not explorer.one("#key").is_displayed()
+        assert not explorer.one("#problem").is_displayed()
+        explorer.severe()  # the 401 that was answered first
+
+
+def test_a_history_that_is_refused_has_no_list_beside_it(
+    browser: Any, folder: Path, tmp_path: Path
+) -> None:
+    with running(folder, tmp_path / "log", "--max-history", "1") as server:
+        explorer = Explorer(browser, server).opened()
+        explorer.all("#suggestions button")[0].click()
+        explorer.until(lambda: explorer.recommended())
+        explorer.one("#recommendations .actions button").click()
+        explorer.until(lambda: explorer.one("#problem").is_displayed())
+        assert "at most 1 items in a history" in explorer.one("#problem").text
+        assert explorer.recommended() == []
+        explorer.one("#history li:last-child button").click()
+        explorer.until(lambda: explorer.recommended())
+        assert not explorer.one("#problem").is_displayed()
+        explorer.severe()  # the 422 that was asked for
+
+
+def test_a_model_without_vectors_has_no_map_and_bars_of_scores(
+    browser: Any, tmp_path: Path
+) -> None:
+    seen = rows_of([[0, 1], [2]])
+    weights = np.array([[0, 1, 4], [2, 0, -3], [5, 6, 0]], np.float32)
+    # numbers that a script would round
+    items = Vocabulary(np.array([2**62 + 1, 2**62 + 2, 2**62 + 3]), "item")
+    users = Vocabulary(np.array(["ada", "bob"], object), "user")
+    Artifact(ItemWeights(weights, seen), users, items, seen).save(tmp_path / "model")
+    with running(tmp_path / "model", tmp_path / "log") as server:
+        explorer = Explorer(browser, server).opened()
+        explorer.one("#search").send_keys(str(2**62 + 1), ENTER)
+        explorer.until(lambda: explorer.recommended() == [str(2**62 + 3), str(2**62 + 2)])
+        assert "no unit" in explorer.one("#measure").text
+        assert not explorer.one("#map-section").is_displayed()
+        explorer.severe()  # the 404 of the map
+
+
+@pytest.fixture(scope="session")
+def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
+    if NPM is None:
+        pytest.skip("no npm on PATH")
+    folder = tmp_path_factory.mktemp("axe")
+    command = [NPM, "install", "--no-save", "--ignore-scripts", "axe-core@4"]
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, timeout=60, check=False)
+    except subprocess.TimeoutExpired:
+        pytest.skip("npm reaches no registry")
+    if done.returncode:
+        pytest.skip("npm could not install axe-core")
+    return (folder / "node_modules" / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_violation(
+    explorer: Explorer, axe: str, scheme: str, width: int
+) -> None:
+    def serious() -> list[str]:
+        explorer.run(axe)
+        found = explorer.browser.execute_async_script(
+            "axe.run().then((r) => arguments[0](JSON.stringify(r.violations)))"
+        )
+        return [
+            f"{violation['id']}: {violation['nodes'][0]['html']}"
+            for violation in json.loads(found)
+            if violation["impact"] in ("serious", "critical")
+        ]
+
+    explorer.opened(width=width, scheme=scheme)
+    assert serious() == []
+    explorer.one("#user").send_keys("user3", ENTER)
+    explorer.until(lambda: explorer.recommended())
+    explorer.one("#search").send_keys("7th")
+    explorer.until(lambda: len(explorer.all("#options li")) == 3)
+    explorer.press(DOWN)
+    assert serious() == []
+    explorer.press(ESCAPE)
+    explorer.one("#recommendations .actions button:last-child").click()
+    explorer.until(lambda: explorer.one("#panel").is_displayed())
+    assert serious() == []
