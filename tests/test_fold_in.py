@@ -113,7 +113,7 @@ def test_every_family_has_the_gradient_that_training_has(
     )
     family = Family(LINKS[link], CURVATURES[generator], int(weights == "hard-sample"))
     own = popularity**0.5 if weights == "popularity" else np.ones(N_ITEMS)
-    _compare_with_training(trained, user_risk(family, weights=own), popularity)
+    assert_equal_to_training(trained, user_risk(family, weights=own), popularity)
 
 
 @pytest.mark.parametrize(("trained", "by_prior"), [(WeightedDRE(), False), (WeightedPU(), True)])
@@ -122,10 +122,10 @@ def test_the_plain_losses_have_half_the_gradient_that_training_has(
 ) -> None:
     family = Family(softplus, CURVATURES["least-squares"], 0, False, by_prior)
     risk = replace(trained, execution=reference)
-    _compare_with_training(risk, user_risk(family), np.ones(N_ITEMS), times=2)
+    assert_equal_to_training(risk, user_risk(family), np.ones(N_ITEMS), times=2)
 
 
-def _compare_with_training(trained: Any, risk: UserRisk, popularity: Any, times: int = 1) -> None:
+def assert_equal_to_training(trained: Any, risk: UserRisk, popularity: Any, times: int = 1) -> None:
     vectors = 0.5 * random_floats(len(HISTORIES), DIMENSION).astype(np.float64)
     batch = handmade_batch(
         list(range(len(HISTORIES))),

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
 import pytest
+
+from triton_marks import needs_compiler
 
 # a process of its own: the check of signatures must not touch what the compiler reads
 COMPILED = """
@@ -118,14 +119,7 @@ for made in {"layers": layers, "positives": positives, "unlabelled": unlabelled}
 """
 
 
-def triton_version() -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in version("triton").split(".")[:2])
-    except PackageNotFoundError:
-        return ()
-
-
-@pytest.mark.skipif(triton_version() < (3, 7), reason="triton is not installed, or older than 3.7")
+@needs_compiler
 @pytest.mark.parametrize(
     ("kernels", "n_kernels"), [("layers", 3), ("positives", 3), ("unlabelled", 2)]
 )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import numpy as np
@@ -20,23 +19,8 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.adjacency import Adjacency, normalised_adjacency
 from ratiorec.encoders.graph import Graph
 from small_data import interactions, random_interactions
+from triton_marks import needs_a_card, needs_interpreter
 
-
-def triton_version() -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in version("triton").split(".")[:2])
-    except PackageNotFoundError:
-        return ()
-
-
-needs_interpreter = pytest.mark.skipif(
-    triton_version() < (3, 7),
-    reason="triton is not installed, or older than 3.7 and its interpreter than numpy 2.4",
-)
-needs_a_card = pytest.mark.skipif(
-    not (triton_version() and torch.cuda.is_available()),
-    reason="there is no graphics card, or no triton, to compile kernels for it",
-)
 CPU = torch.device("cpu")
 # rows longer and shorter than what is summed at once, and a user and an item without pairs
 DATA = random_interactions(np.random.default_rng(0), n_users=60, n_items=50, n_pairs=900)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.risk.positives import pair_scores, user_sums
+from triton_marks import needs_a_card, needs_interpreter
 
 # the interpreter must be chosen before a kernel is read, so it has a process of its own
 INTERPRETED = """
@@ -32,23 +32,6 @@ sums = UserSums.apply(values, rows, len(users))
 (sums * outer).sum().backward()
 torch.save((scores.detach(), sums.detach(), users.grad, items.grad), sys.argv[2])
 """
-
-
-def triton_version() -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in version("triton").split(".")[:2])
-    except PackageNotFoundError:
-        return ()
-
-
-needs_interpreter = pytest.mark.skipif(
-    triton_version() < (3, 7),
-    reason="triton is not installed, or older than 3.7 and its interpreter than numpy 2.4",
-)
-needs_a_card = pytest.mark.skipif(
-    not (triton_version() and torch.cuda.is_available()),
-    reason="there is no graphics card, or no triton, to compile kernels for it",
-)
 
 
 class Case(NamedTuple):
@@ -90,7 +73,7 @@ def by_autograd(case: Case, *, device: str = "cpu", dtype: torch.dtype = torch.f
     return Found(*(each.cpu() for each in found if each is not None))
 
 
-def require_close(case: Case, found: Found, *, tolerance: float) -> None:
+def assert_close_to_autograd(case: Case, found: Found, *, tolerance: float) -> None:
     wanted = by_autograd(case)
     n_listed = int((case.rows < len(case.users)).sum())
     assert found.scores.isfinite().all()
@@ -115,11 +98,11 @@ def test_the_kernels_give_scores_sums_and_their_gradient(case: Case, tmp_path: P
         env=os.environ | {"TRITON_INTERPRET": "1"},
         check=True,
     )
-    require_close(case, Found(*torch.load(made)), tolerance=1e-5)
+    assert_close_to_autograd(case, Found(*torch.load(made)), tolerance=1e-5)
 
 
 @needs_a_card
 def test_the_compiled_kernels_give_scores_sums_and_their_gradient() -> None:
     case = draw(3000, 2000, 60_000, 64, n_spare=1000)
     found = by_autograd(case, device="cuda", dtype=torch.float32)
-    require_close(case, found, tolerance=1e-4)
+    assert_close_to_autograd(case, found, tolerance=1e-4)

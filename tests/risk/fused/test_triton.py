@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 
 import pytest
 import torch
@@ -22,26 +21,7 @@ from ratiorec.risk.fused.term import FirstModel, UnlabelledTerm
 from ratiorec.risk.fused.triton_execution import Triton, knows
 from ratiorec.risk.fused.triton_tiles import Tiles
 from ratiorec.scores import EXPONENTIAL, LINKS, SOFTPLUS, Link
-
-
-def triton_version() -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in version("triton").split(".")[:2])
-    except PackageNotFoundError:
-        return ()
-
-
-needs_triton = pytest.mark.skipif(
-    not triton_version(), reason="the package triton is not installed"
-)
-needs_interpreter = pytest.mark.skipif(
-    triton_version() < (3, 7),
-    reason="triton is not installed, or older than 3.7 and its interpreter than numpy 2.4",
-)
-needs_a_card = pytest.mark.skipif(
-    not (triton_version() and torch.cuda.is_available()),
-    reason="there is no graphics card, or no triton, to compile kernels for it",
-)
+from triton_marks import needs_a_card, needs_interpreter, needs_triton
 
 N_USERS, N_ITEMS = 21, 37  # neither comes out even with the blocks below
 SMALL = Tiles(n_rows=16, n_columns=32, n_warps=4, n_stages=2, n_resident=1)
