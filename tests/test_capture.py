@@ -64,8 +64,8 @@ def test_replayed_batches_of_pairs_equal_those_taken_one_by_one(
     plain._take_step = plain._eager_step
     found, expected = risks(replayed, 3), risks(plain, 3)
     assert len(found) == 3 * replayed.n_steps > WARM_UP_STEPS
-    # sums on a card have no fixed order, and every step doubles the difference
-    np.testing.assert_allclose(found, expected, rtol=2e-3)
+    # sums on a card have no fixed order, and differences grow from step to step
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
 
 
 @on_a_card

@@ -27,10 +27,12 @@ class Graph:
         self._device = device
         self.n_nodes = len(self._adjacency.scale)
         self._fused = _fused_layers(self._adjacency, device)
+        if self._fused is None:
+            _ = self._rows  # part of building the graph, and not of the first step
 
     @cached_property
     def _rows(self) -> SparseRows:
-        """Made when first asked for: on a graphics card the fused layers do without."""
+        """Made when first asked for where the fused layers may do without."""
         indptr, indices, _ = self._adjacency
         values = self._adjacency.values
         return sparse_rows(indptr, indices, values, n_columns=self.n_nodes, device=self._device)

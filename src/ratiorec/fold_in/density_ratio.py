@@ -20,7 +20,7 @@ from ratiorec.seen import Pairs, pairs_of
 _ROWS_AT_ONCE = 64
 _MOST_STEPS = 30
 _USERS_ASKED = 512  # trained users who tell the ridge
-_SHARE_OF_RIDGE = 0.6  # κ: chosen on users of Gowalla who were neither trained nor judged
+_SHARE_OF_RIDGE = 0.6  # κ: chosen on other users of Gowalla than those judged
 
 Vectors = NDArray[np.float64]
 
