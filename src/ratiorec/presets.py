@@ -59,7 +59,7 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
             encoder=LightGCN(initial=Spectral()),
             batches=UserBatches(5000, least_steps=6),
             training=Training(
-                learning_rate=0.1, schedule=Falling(40), validate_every=1, steps_between=12
+                learning_rate=0.06, schedule=Falling(60), validate_every=1, steps_between=24
             ),
         ),
         # the same risk on free vectors: no graph, cheaper steps
