@@ -8,68 +8,66 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import statistics
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import performance
+from lines import Line, Record, lines
+
+from ratiorec.presets import PRESETS
+from ratiorec.reproduce.names import METRICS, figure, listed
+from ratiorec.reproduce.wording import difference_text
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent
-
-# R@20 and nDCG@20 on the same splits: those of the paper's table of effectiveness for its own
-# method and its baselines, and of later reproducibility studies for EASE and item-kNN
-PUBLISHED = {
-    ("dregn-cf", "gowalla"): (0.1810, 0.1541),
-    ("dregn-cf", "yelp2018"): (0.0687, 0.0564),
-    ("lightgcn", "gowalla"): (0.1828, 0.1551),
-    ("lightgcn", "yelp2018"): (0.0651, 0.0532),
-    ("ngcf", "gowalla"): (0.1567, 0.1325),
-    ("ngcf", "yelp2018"): (0.0575, 0.0474),
-    ("mult-vae", "gowalla"): (0.1644, 0.1340),
-    ("mult-vae", "yelp2018"): (0.0589, 0.0458),
-    ("enmf", "gowalla"): (0.1512, 0.1306),
-    ("enmf", "yelp2018"): (0.0622, 0.0513),
-    ("ease", "gowalla"): (0.1765, 0.1467),
-    ("ease", "yelp2018"): (0.0657, 0.0552),
-    ("item-knn", "gowalla"): (0.1570, 0.1214),
-    ("item-knn", "yelp2018"): (0.0639, 0.0531),
-}
-Record = dict[str, Any]
+SHORT = 0.03  # of a published figure
+OUTDATED = "†"
 
 
-def figure(value: float) -> str:
-    """`.1813`, as the paper prints it."""
-    return f"{value:.4f}".removeprefix("0")
+def method_lines(found: Iterable[Line]) -> list[Line]:
+    """The paper's own method."""
+    return [line for line in found if line.key.preset in ("dregn-cf", "dregn-cf-fast")]
+
+
+def rival_lines(found: Iterable[Line]) -> list[Line]:
+    """Everything on a graphics card where there are rivals, the best first."""
+    on_cards = [line for line in found if line.records[0]["machine"].get("accelerator")]
+    others = {line.key.dataset for line in on_cards if line.key.preset != "dregn-cf"}
+    return sorted(
+        (line for line in on_cards if line.key.dataset in others),
+        key=lambda line: (line.key.dataset, -line.measured("ndcg@20").mean),
+    )
+
+
+def metric(name: str) -> Callable[[Line], str]:
+    """`.1813 ± .0004`, as the paper prints it, with half of the interval where there is one."""
+
+    def written(line: Line) -> str:
+        measured = line.measured(name)
+        ends = measured.interval
+        spread = "" if ends is None else f" ± {figure((ends[1] - ends[0]) / 2)}"
+        return figure(measured.mean) + spread
+
+    return written
+
+
+def published(line: Line) -> str:
+    """The figures of others, or that there are none."""
+    known = [line.measured(name).published for name in METRICS]
+    return "not published" if None in known else " / ".join(map(figure, known))
+
+
+def difference(line: Line) -> str:
+    """How far ours are from the published ones."""
+    both = [line.measured(name) for name in METRICS]
+    return " / ".join(difference_text(m.mean, m.published) for m in both if m.published)
 
 
 def seconds(value: float) -> str:
     """Three digits where there are as many."""
     return f"{value:.3g} s" if value < 100 else f"{value:.0f} s"
-
-
-def published(record: Record) -> str:
-    """The figures of others, or that there are none."""
-    known = PUBLISHED.get((record["preset"], record["dataset"]))
-    return "/".join(map(figure, known)) if known else "not published"
-
-
-def difference(record: Record) -> str:
-    """How far ours are from the published ones."""
-    known = PUBLISHED.get((record["preset"], record["dataset"]))
-    if known is None:
-        return ""
-    ours = record["test"]["recall@20"], record["test"]["ndcg@20"]
-    return " / ".join(f"{100 * (a / b - 1):+.1f} %" for a, b in zip(ours, known, strict=True))
-
-
-def device(record: Record) -> str:
-    """The graphics card, or else the processor."""
-    machine = record["machine"]
-    return machine.get("accelerator") or f"{machine['cores']} cores, {machine['processor']}"
 
 
 def refit_times(record: Record) -> list[float]:
@@ -79,78 +77,83 @@ def refit_times(record: Record) -> list[float]:
     return searched[-1:] + ends
 
 
-def per_epoch(record: Record) -> str:
+def per_epoch(record: Record) -> float:
     """The median time of an epoch of the refit, where nothing is validated."""
-    ends = refit_times(record)
-    return seconds(statistics.median(b - a for a, b in itertools.pairwise(ends)))
+    return statistics.median(b - a for a, b in itertools.pairwise(refit_times(record)))
 
 
-def to_the_end(record: Record) -> str:
+def to_the_end(record: Record) -> float:
     """The time of the refit: training alone, as far as the chosen epoch."""
     ends = refit_times(record)
-    return seconds(ends[-1] - ends[0])
+    return ends[-1] - ends[0]
 
 
-Column = Callable[[Record], str]
-METHOD: dict[str, Column] = {
-    "data set": lambda r: r["dataset"],
-    "preset": lambda r: r["preset"],
-    "seed": lambda r: str(r["seed"]),
-    "protocol": lambda r: r["protocol"],
-    "R@20": lambda r: figure(r["test"]["recall@20"]),
-    "nDCG@20": lambda r: figure(r["test"]["ndcg@20"]),
-    "paper": published,
-    "epochs": lambda r: f"{r['epochs']:g}",
-    "training": lambda r: f"{r['seconds']['train']:.0f} s",
-    "peak memory": lambda r: f"{r['peak_memory_mb'] / 1024:.1f} GiB",
-    "device": device,
-}
-RIVALS: dict[str, Column] = {
-    "data set": lambda r: r["dataset"],
-    "preset": lambda r: f"`{r['preset']}`",
-    "R@20": lambda r: figure(r["test"]["recall@20"]),
-    "nDCG@20": lambda r: figure(r["test"]["ndcg@20"]),
+def ended_by(line: Line) -> str:
+    """What ended the search, with every seed."""
+    return ", ".join(sorted({r.get("stopped_by") or "not recorded" for r in line.records}))
+
+
+Column = Callable[[Line], str]
+FIRST: dict[str, Column] = {
+    "data set": lambda line: line.key.dataset,
+    "preset": lambda line: f"`{line.key.preset}`{OUTDATED * line.is_outdated}",
+    "seeds": lambda line: str(len(line.records)),
+    **{METRICS[name]: metric(name) for name in METRICS},
     "published": published,
     "difference": difference,
-    "epoch": lambda r: f"{r['epochs']:g}",
-    "search ended by": lambda r: r.get("stopped_by") or "not recorded",
-    "an epoch": per_epoch,
-    "to that epoch": to_the_end,
-    "search and refit": lambda r: seconds(r["seconds"]["train"]),
+    "epochs": lambda line: f"{line.mean(lambda r: r['epochs']):.0f}",
+}
+METHOD: dict[str, Column] = FIRST | {
+    "training": lambda line: f"{line.mean(lambda r: r['seconds']['train']):.0f} s",
+    "peak memory": lambda line: f"{line.mean(lambda r: r['peak_memory_mb']) / 1024:.1f} GiB",
+    "device": lambda line: line.key.device,
+}
+RIVALS: dict[str, Column] = FIRST | {
+    "search ended by": ended_by,
+    "an epoch": lambda line: seconds(line.mean(per_epoch)),
+    "to that epoch": lambda line: seconds(line.mean(to_the_end)),
+    "search and refit": lambda line: seconds(line.mean(lambda r: r["seconds"]["train"])),
 }
 
 
-def records() -> list[Record]:
-    """All fits under `results/`, by file name."""
-    return [json.loads(path.read_text()) for path in sorted(HERE.glob("fit-*.json"))]
-
-
-def method_records() -> list[Record]:
-    """The paper's own method."""
-    return [record for record in records() if record["preset"] in ("dregn-cf", "dregn-cf-fast")]
-
-
-def rival_records() -> list[Record]:
-    """One run of every preset on the paper's data sets on a graphics card, the best first."""
-    chosen = [
-        record
-        for record in records()
-        if record["dataset"] in ("gowalla", "yelp2018")
-        and record["seed"] == 0
-        and record["machine"].get("accelerator")
-    ]
-    return sorted(chosen, key=lambda r: (r["dataset"], -r["test"]["ndcg@20"]))
-
-
-def table(columns: dict[str, Column], lines: Iterable[Record]) -> str:
+def table(columns: dict[str, Column], found: list[Line]) -> str:
     """A table in Markdown."""
-    rows = [[cell(record) for cell in columns.values()] for record in lines]
-    return "\n".join(map(line, [list(columns), ["---"] * len(columns), *rows]))
+    rows = [[cell(line) for cell in columns.values()] for line in found]
+    note = f"\n\n{OUTDATED} with settings that the preset has left since."
+    return performance.markdown(list(columns), rows) + note * any(x.is_outdated for x in found)
 
 
-def line(cells: Iterable[str]) -> str:
-    """Cells between bars."""
-    return "| " + " | ".join(cells) + " |"
+def rivals(found: list[Line]) -> str:
+    """The table, what in it falls short, and what is not in it."""
+    told = [*short(found), *missing(found)]
+    heading = "Short of a published figure by more than 3 %, or not measured:"
+    return "\n\n".join([table(RIVALS, found), *([heading, "\n".join(told)] if told else [])])
+
+
+def short(found: Iterable[Line]) -> Iterator[str]:
+    """A line for each preset that is below a published figure by more than 3 %."""
+    for line in found:
+        measured = {METRICS[name]: line.measured(name) for name in METRICS}
+        below = [
+            f"{title} {difference_text(one.mean, one.published)}"
+            for title, one in measured.items()
+            if one.published and one.relative_difference < -SHORT
+        ]
+        if below:
+            yield f"- {line.key.dataset}, `{line.key.preset}`: {listed(below)}."
+
+
+def missing(found: list[Line]) -> Iterator[str]:
+    """The presets that were not run, with the data sets on which they were not."""
+    run = {line.key[:2] for line in found}
+    datasets = sorted({line.key.dataset for line in found})
+    presets: dict[str, list[str]] = {}
+    for name in PRESETS:
+        where = listed([dataset for dataset in datasets if (dataset, name) not in run])
+        presets.setdefault(where, []).append(f"`{name}`")
+    for where, names in presets.items():
+        if where:
+            yield f"- {where}: {listed(names)} not measured."
 
 
 def with_table(text: str, name: str, content: str) -> str:
@@ -163,32 +166,34 @@ def with_table(text: str, name: str, content: str) -> str:
 
 def pages() -> dict[Path, str]:
     """The pages as they should be."""
-    readme, rivals = ROOT / "README.md", ROOT / "docs" / "rivals.md"
-    speed = ROOT / "docs" / "performance.md"
+    found = lines(HERE)
+    tables = {
+        ROOT / "README.md": {"results": table(METHOD, method_lines(found))},
+        ROOT / "docs" / "rivals.md": {"rivals": rivals(rival_lines(found))},
+        ROOT / "docs" / "performance.md": performance.tables(),
+    }
     images = {ROOT / "docs" / name: image for name, image in performance.images().items()}
     return images | {
-        readme: with_table(
-            readme.read_text(encoding="utf-8"), "results", table(METHOD, method_records())
-        ),
-        rivals: with_table(
-            rivals.read_text(encoding="utf-8"), "rivals", table(RIVALS, rival_records())
-        ),
-        speed: functools.reduce(
+        page: functools.reduce(
             lambda text, named: with_table(text, *named),
-            performance.tables().items(),
-            speed.read_text(encoding="utf-8"),
-        ),
+            contents.items(),
+            page.read_text(encoding="utf-8"),
+        )
+        for page, contents in tables.items()
     }
 
 
 def main(arguments: list[str]) -> int:
     """Rewrite, or only check."""
-    for page, text in pages().items():
-        if "--check" not in arguments:
+    found = pages()
+    if "--check" not in arguments:
+        for page, text in found.items():
             page.write_text(text, encoding="utf-8")
-        elif not page.exists() or page.read_text(encoding="utf-8") != text:
-            return 1
-    return 0
+        return 0
+    old = [p for p, text in found.items() if not p.exists() or p.read_text("utf-8") != text]
+    for page in old:
+        print(f"{page.relative_to(ROOT)} is not what the results give", file=sys.stderr)
+    return int(bool(old))
 
 
 if __name__ == "__main__":

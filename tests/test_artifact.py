@@ -18,6 +18,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.evaluate import evaluate
 from ratiorec.folder import read_model, write_model
+from ratiorec.item_map import ItemMap
 from ratiorec.scorers import SCORERS, InnerProduct
 from ratiorec.seen import SeenItems
 from small_scorers import MAKERS
@@ -188,6 +189,7 @@ def test_the_fallback_shows_unknown_ids_as_they_were_asked() -> None:
     numbered = model(text=False)
     assert list(listed(numbered.recommend([7, 103], on_unknown="fallback"))) == [7, 103]
     assert list(listed(numbered.recommend(["x", 103], on_unknown="fallback"))) == ["x", "103"]
+    assert list(listed(numbered.recommend(["0103", 103], on_unknown="fallback"))) == ["0103", "103"]
 
 
 def test_an_unknown_item_to_allow_or_deny_follows_the_same_policy() -> None:
@@ -320,6 +322,29 @@ def test_a_model_of_any_kind_comes_back_and_recommends_the_same(kind: str, tmp_p
     assert after.recommend(ids).to_dicts() == before.recommend(ids).to_dicts()
 
 
+def test_a_saved_model_has_its_map_and_loading_makes_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = MODEL.item_map
+    MODEL.save(tmp_path / "model")
+    monkeypatch.setattr(ItemMap, "of", None)
+    kept = Artifact.load(tmp_path / "model").item_map
+    assert expected is not None
+    assert kept is not None
+    assert kept.places.tobytes() == expected.places.tobytes()
+    assert kept.shown == expected.shown
+
+
+def test_a_model_of_other_parts_keeps_no_map_of_the_old_ones(tmp_path: Path) -> None:
+    MODEL.save(tmp_path / "model")
+    loaded = Artifact.load(tmp_path / "model")
+    assert loaded.item_map is not None
+    other = replace(loaded, scorer=model_of("autoencoder").scorer)
+    assert other.item_map is not None
+    assert other.item_map.places.tolist() != loaded.item_map.places.tolist()
+    assert replace(loaded, scorer=model_of("popularity").scorer).item_map is None
+
+
 def test_a_folder_from_the_time_of_inner_products_only_still_loads(tmp_path: Path) -> None:
     content = {
         "scorer": "inner_product",
@@ -340,6 +365,8 @@ def test_a_folder_from_the_time_of_inner_products_only_still_loads(tmp_path: Pat
     loaded = Artifact.load(tmp_path / "model")
     assert listed(loaded.recommend([70, 80])) == {70: [20, 10], 80: [10, 20, 30]}
     assert loaded.similar([10], k=1).scores.tolist() == [1]
+    assert loaded.item_map is not None
+    assert loaded.item_map.places.tolist() == [[0, 0]] * 3  # all in one direction
 
 
 DTYPES = (np.float32, np.float64, np.int32, np.int64, np.uint8)

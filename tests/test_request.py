@@ -44,6 +44,25 @@ def test_someone_unknown_is_refused_left_out_or_kept_without_an_index() -> None:
     assert kept.user_ids.tolist() == ["dan", "bob"]
 
 
+@pytest.mark.parametrize(
+    ("wanted", "kept"),
+    [
+        (["007"], ["007"]),
+        (["007", 7], ["007", "7"]),
+        (["1_0", " 10"], ["1_0", " 10"]),
+        ([3.5], ["3.5"]),
+        ([2**63, 10], [str(2**63), "10"]),
+        (["7", 8.0, np.int64(9), 10], [7, 8, 9, 10]),
+    ],
+)
+def test_an_unknown_id_is_never_turned_into_another(
+    wanted: list[object], kept: list[object]
+) -> None:
+    users = Vocabulary(np.array([7, 10]), "user")
+    request = resolve(wanted, None, None, users=users, items=ITEMS, on_unknown="fallback")
+    assert request.user_ids.tolist() == kept
+
+
 def test_an_unknown_item_is_refused_or_left_out() -> None:
     with pytest.raises(UnknownIdError, match="99"):
         known_indices([10, 99], ITEMS, on_unknown="raise")

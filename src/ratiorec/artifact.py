@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
-from ratiorec.errors import ModelError
 from ratiorec.evaluate import Report, evaluate
 from ratiorec.fold_in.additions import add_pairs, grown
 from ratiorec.fold_in.choice import Rule, rule_for
 from ratiorec.fold_in.folded import FoldedUsers, folded
-from ratiorec.folder import read_model, write_model
+from ratiorec.folder import parts_are_whole, read_model, write_model
+from ratiorec.item_map import ItemMap
 from ratiorec.packing import describe, pack, part_of, unpack
 from ratiorec.recommend import Exact, Progress, Ranking
 from ratiorec.request import Ids, known_indices, resolve, resolve_histories
@@ -241,6 +241,7 @@ class Artifact:
         arrays = {f"scorer.{name}": array for name, array in self.scorer.arrays().items()}
         arrays |= {"seen.indptr": self.seen.indptr, "seen.indices": self.seen.indices}
         arrays |= pack(self.users) | pack(self.items)
+        arrays |= self.item_map.arrays() if self.item_map is not None else {}
         write_model(folder, content, arrays)
 
     @classmethod
@@ -251,26 +252,19 @@ class Artifact:
             ModelError: The folder holds no whole model of this format.
         """
         content, arrays = read_model(folder)
-        try:
+        with parts_are_whole(folder):
             seen = SeenItems(arrays["seen.indptr"], arrays["seen.indices"])
-            kind = SCORERS[content["scorer"]]
-            return cls(
-                kind.from_arrays(part_of(arrays, "scorer."), seen),
+            model = cls(
+                SCORERS[content["scorer"]].from_arrays(part_of(arrays, "scorer."), seen),
                 unpack("user", content["users"], arrays),
                 unpack("item", content["items"], arrays),
                 seen,
                 dict(content["settings"]),
                 dict(content["card"]),
             )
-        except ModelError:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelError(
-                "the model is not complete",
-                where=str(folder),
-                found=f"{type(error).__name__}: {error}",
-                wanted="all parts of a model of this version",
-            ) from error
+            if (kept := ItemMap.kept(arrays, len(model.items))) is not None:
+                object.__setattr__(model, "item_map", kept)
+        return model
 
     def _ranker(self, k: int, *, exclude_seen: bool, memory_mb: float) -> Exact:
         rank = Exact(k, exclude_seen, memory_mb)
@@ -280,6 +274,11 @@ class Artifact:
     def rule(self) -> Rule | None:
         """How histories become vectors of users, where users are vectors."""
         return rule_for(self.scorer, self.settings, self.seen)
+
+    @cached_property
+    def item_map(self) -> ItemMap | None:
+        """The items on a plane, where they are vectors: as saved, or made when first asked for."""
+        return ItemMap.of(self.scorer)
 
     @cached_property
     def _popularity(self) -> NDArray[np.float32]:

@@ -95,6 +95,26 @@ def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[An
         return header, _arrays_in(blob, path / entry["file"])
 
 
+@contextlib.contextmanager
+def parts_are_whole(folder: str | Path) -> Iterator[None]:
+    """Let whatever is missing or malformed while a model is put together be told as that.
+
+    Raises:
+        ModelError: A part is missing, or of another type or shape than it should be.
+    """
+    try:
+        yield
+    except ModelError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise ModelError(
+            "the model is not complete",
+            where=str(folder),
+            found=f"{type(error).__name__}: {error}",
+            wanted="all parts of a model of this version",
+        ) from error
+
+
 def _arrays_in(blob: bytes, where: Path) -> dict[str, NDArray[Any]]:
     from safetensors import SafetensorError
     from safetensors.numpy import load

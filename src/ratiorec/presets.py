@@ -66,7 +66,10 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         "dre-mf": Settings(encoder=Factorisation()),
         # rows (a) to (g) of the ablation
         # the prior makes the gain of a positive so small that a larger λ leaves nothing of it
-        "pu": Settings(risk=WeightedPU(), training=Training(penalty=1e-6)),
+        # all scores must fall before any differ, and that is a long flat stretch
+        "pu": Settings(
+            risk=WeightedPU(), training=Training(penalty=1e-6, validate_every=10, patience=15)
+        ),
         "dre": Settings(risk=WeightedDRE()),
         "dregn-cf-no-is": Settings(risk=DensityRatio(sampling=as_sampled)),
         "dregn-cf-no-nn": Settings(risk=DensityRatio(upper_bound=math.inf)),

@@ -101,13 +101,18 @@ def _listed(ids: Ids) -> Any:
 
 
 def _as_ids(wanted: Sequence[Any], users: Vocabulary) -> NDArray[Any]:
-    """Ids that may be unknown, as an array like that of the known ones where that is possible."""
-    if users.ids.dtype == np.int64:
-        try:
-            return np.array([int(identifier) for identifier in wanted], np.int64)
-        except (ValueError, TypeError, OverflowError):
-            pass
-    return np.array([str(identifier) for identifier in wanted], object)
+    """Ids that may be unknown, as numbers where all are numbers of this vocabulary, else as text.
+
+    Text that only resembles a number stays text: «007» is not the user 7.
+    """
+    natives = [users.native(identifier) for identifier in wanted]
+    if users.ids.dtype == np.int64 and all(_is_int64(identifier) for identifier in natives):
+        return np.array(natives, np.int64)
+    return np.array([str(identifier) for identifier in natives], object)
+
+
+def _is_int64(identifier: Any) -> bool:
+    return type(identifier) is int and -(2**63) <= identifier < 2**63
 
 
 def _check_policy(on_unknown: str) -> None:

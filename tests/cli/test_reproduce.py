@@ -17,6 +17,7 @@ from quick_presets import MISSING, failing
 from ratiorec import presets
 from ratiorec.checkpoint import FILE
 from ratiorec.cli import reproduce_progress
+from ratiorec.data import benchmarks
 from ratiorec.events import EpochFinished, StepTaken
 from ratiorec.reproduce import running
 from ratiorec.reproduce.cell_files import CellFiles
@@ -136,6 +137,28 @@ def test_a_report_alone_runs_nothing_and_needs_no_data(
     assert row["entries"][0]["values"] == [0.1]
     assert row["entries"][4]["remark"] == "no verified copy of it was found"
     assert cli(*arguments, "--datasets", "gowalla", "--json").json["datasets"] == ["gowalla"]
+
+
+def test_a_report_alone_shows_every_seed_of_the_files_unless_told(cli: CommandLine) -> None:
+    files = CellFiles(Path("results"))
+    know(files, "gowalla")
+    arguments = ("reproduce", "table-effectiveness", "--report-only", "--out", "results", "--json")
+    assert cli(*arguments).json["seeds"] == [0]
+    keep(files, Plan(datasets=("gowalla",), seeds=(1, 3)).cells("dregn-cf", "gowalla"))
+    assert cli(*arguments).json["seeds"] == [1, 3]
+    assert cli(*arguments, "--seeds", "3").json["seeds"] == [3]
+
+
+def test_a_report_alone_is_the_same_whatever_data_the_machine_has(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("reproduce", "table-effectiveness", "--report-only", "--out", "results", "--json")
+    bare = cli(*arguments).json
+    there = benchmarks.Listing("amazon-book-75", 1, 1, 1, 1, "somewhere", "")
+    monkeypatch.setattr(benchmarks, "available", lambda *_, **__: [there])
+    assert cli(*arguments).json == bare
+    told = cli(*arguments, "--datasets", "amazon-book,amazon-book-75").json
+    assert told["datasets"] == ["amazon-book", "amazon-book-75"]
 
 
 def test_what_could_not_run_is_shown_and_is_no_bug(

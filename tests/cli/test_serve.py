@@ -79,6 +79,12 @@ def test_the_limits_are_those_of_the_options(model: Path, tmp_path: Path) -> Non
         assert (status, json.loads(body)["where"]) == (422, "k")
 
 
+def test_users_are_searched_for_where_that_is_asked_for(model: Path, tmp_path: Path) -> None:
+    with running(model, tmp_path / "log", "--user-search") as server:
+        assert server.json("/v1/users?k=1")["users"]
+        assert server.json("/v1/model")["user_search"] is True
+
+
 def test_keys_of_a_file_guard_the_server(model: Path, tmp_path: Path) -> None:
     (tmp_path / "keys").write_text("a-key-of-sixteen\n")
     with running(model, tmp_path / "log", "--api-keys-file", str(tmp_path / "keys")) as server:

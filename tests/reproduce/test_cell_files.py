@@ -140,6 +140,23 @@ def test_a_finished_cell_leaves_no_checkpoint_and_keeps_those_of_others(files: C
     assert not (files.folder / "checkpoints").exists()
 
 
+def test_known_seeds_are_those_of_runs_and_failures_on_the_data_sets(files: CellFiles) -> None:
+    assert files.known_seeds("validated", ["gowalla"]) == []
+    for seed in (10, 2):
+        files.write(cell(seed=seed), record_of(cell(seed=seed)))
+    files.write_failure(cell(seed=3), {"error": "no memory"})
+    (files.record_path(cell()).parent / "notes.json").write_text("{}")
+    elsewhere = cell_of("dregn-cf", "yelp2018", protocol="validated", seed=4)
+    fixed = cell_of("dregn-cf", "gowalla", protocol="paper", seed=5)
+    assert elsewhere is not None
+    assert fixed is not None
+    for other in (elsewhere, fixed):
+        files.write(other, record_of(other))
+    assert files.known_seeds("validated", ["gowalla"]) == [2, 3, 10]
+    assert files.known_seeds("validated", ["gowalla", "yelp2018"]) == [2, 3, 4, 10]
+    assert files.known_seeds("paper", ["gowalla"]) == [5]
+
+
 def test_statistics_count_both_parts(files: CellFiles) -> None:
     data = quick.dataset()
     assert data.test is not None

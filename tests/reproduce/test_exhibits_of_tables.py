@@ -9,7 +9,7 @@ import pytest
 from fake_cells import keep, know, metrics
 from ratiorec.config import to_table
 from ratiorec.reproduce.cell_files import CellFiles
-from ratiorec.reproduce.exhibits import Measured, TableExhibit
+from ratiorec.reproduce.exhibits import Exhibit, Measured, TableExhibit
 from ratiorec.reproduce.findings import ABSENT, Findings
 from ratiorec.reproduce.names import PAPER_DATASETS, SMALL, STAND_IN
 from ratiorec.reproduce.plan import Plan
@@ -26,7 +26,14 @@ def files(tmp_path: Path) -> CellFiles:
 
 
 def table(target: str, files: CellFiles, plan: Plan) -> TableExhibit:
-    (exhibit,) = TARGETS[target].exhibits(Findings(plan, files))
+    return tables(target, files, plan)[0]
+
+
+def tables(target: str, files: CellFiles, plan: Plan) -> list[TableExhibit]:
+    return [checked(exhibit) for exhibit in TARGETS[target].exhibits(Findings(plan, files))]
+
+
+def checked(exhibit: Exhibit) -> TableExhibit:
     assert isinstance(exhibit, TableExhibit)
     for row in exhibit.rows:
         assert len(row.entries) == len(exhibit.columns)
@@ -171,3 +178,30 @@ def test_rows_far_below_the_full_method_are_held_against_it(files: CellFiles) ->
         remark for remark in shown.remarks if "the paper has (h) Full above (e) Uni-W" in remark
     ]
     assert len(swapped) == 2
+
+
+def test_a_row_is_shown_with_its_own_penalty_and_with_the_best(files: CellFiles) -> None:
+    know(files, "gowalla")
+    plan = Plan(datasets=("gowalla",))
+    keep(files, plan.cells("dregn-cf", "gowalla"), validation=metrics(0.11))
+    keep(files, plan.cells("dre", "gowalla"), validation=metrics(0.08))
+    for value, ndcg in ((0.005, 0.07), (0.015, 0.09)):
+        other = plan.changed("dre", "gowalla", {"training.penalty": value})
+        assert other is not None
+        keep(files, [other], validation=metrics(ndcg))
+    _, shown = tables("table-ablation", files, plan)
+    (dre,) = (row for row in shown.rows if row.name == ROWS["dre"])
+    assert dre.entries == (Measured((0.08,)), Measured((0.09,)), "0.015")
+    (uniform,) = (row for row in shown.rows if row.name == ROWS["dregn-cf-uniform"])
+    assert uniform.entries == ("not run",) * 3
+    assert shown.remarks == (
+        "Gowalla, λ of each row: no row comes up to (h) with its own λ, .1100.",
+    )
+    keep(files, [other], validation=metrics(0.12))
+    (told,) = tables("table-ablation", files, plan)[1].remarks
+    assert told == "Gowalla, λ of each row: (b) DRE above (h) with its own λ."
+
+
+def test_where_the_paper_fixes_the_penalty_none_is_chosen(files: CellFiles) -> None:
+    know(files, "gowalla")
+    assert len(tables("table-ablation", files, Plan("paper", ("gowalla",)))) == 1

@@ -54,7 +54,7 @@ def test_the_facts_say_how_it_was_obtained(files: CellFiles) -> None:
     assert facts["machine"] == "Another Card; Some Card"
     assert facts["commit"] == "c0ffee; not known"
     assert facts["seeds"] == "0, 1"
-    assert facts["runs"] == "2 of 32 finished"
+    assert facts["runs"] == f"2 of {2 * 8 * 2 + 2 * 8 * 3} finished"
     assert facts["data sets"] == "Gowalla (sha256 abababababab…); Amazon-Book (not on the machine)"
     assert "nothing is chosen on test pairs" in facts["protocol"]
     assert facts["command"] == (
@@ -112,4 +112,4 @@ def test_a_report_on_nothing_has_every_exhibit(tmp_path: Path) -> None:
     write(empty, tmp_path / "out", protocol="validated")
     assert empty.facts["runs"].startswith("0 of ")
     assert "machine" not in empty.facts
-    assert len(empty.exhibits) == 7 + 1 + 3
+    assert len(empty.exhibits) == 8 + 1 + 3

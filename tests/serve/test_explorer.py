@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,14 +12,15 @@ import pytest
 from asgi_client import Client
 from ratiorec.artifact import Artifact
 from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.folder import read_model, write_model
 from ratiorec.report.style import colour_rules
 from ratiorec.scorers import InnerProduct, ItemWeights, Popularity
+from ratiorec.serve.answers import POINTS
 from ratiorec.serve.app import create_app
-from ratiorec.serve.item_map import POINTS, principal_plane
 from ratiorec.serve.limits import Limits
 from ratiorec.serve.models import ModelInUse
 from ratiorec.serve.pages import read_pages
-from ratiorec.serve.security import HEADERS
+from ratiorec.serve.security import HEADERS, Keys
 from ratiorec.serve.service import Service
 from small_models import numbered_model, small_model
 from small_scorers import rows_of
@@ -214,25 +216,71 @@ def test_a_model_without_vectors_has_no_map(tmp_path: Path) -> None:
         assert (answer.status, answer.refusal["found"]) == (404, scorer.kind)
 
 
-def test_the_plane_is_that_of_the_largest_variances() -> None:
-    """The places are those of a singular value decomposition, but for the signs of the axes."""
-    vectors = np.random.default_rng(3).standard_normal((50, 6)).astype(np.float32)
-    directions = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
-    left, sizes, _ = np.linalg.svd(directions - directions.mean(axis=0), full_matrices=False)
-    expected = np.abs(left[:, :2] * sizes[:2])
-    places, shown = principal_plane(vectors)
-    np.testing.assert_allclose(np.abs(places), expected / expected.max(), atol=1e-5)
-    assert shown == pytest.approx((sizes[:2] ** 2).sum() / (sizes**2).sum())
+def test_the_map_is_the_one_that_was_saved(tmp_path: Path) -> None:
+    small_model().save(tmp_path / "model")
+    content, arrays = read_model(tmp_path / "model")
+    parts = {name: content[name] for name in ("scorer", "users", "items", "settings", "card")}
+    places = np.tile(np.array([0.25, -0.3], np.float32), (30, 1))
+    write_model(tmp_path / "model", parts, arrays | {"map.places": places})
+    client = Client(create_app(Service.of(ModelInUse(tmp_path / "model"), Limits())))
+    assert {(row["x"], row["y"]) for row in client.get("/v1/map").json["items"]} == {(0.25, -0.3)}
 
 
-@pytest.mark.parametrize(
-    "vectors", [np.zeros((3, 2)), np.ones((1, 4)), np.array([[1.0], [-2.0], [3.0]])]
-)
-def test_items_that_span_no_plane_have_places_all_the_same(vectors: np.ndarray) -> None:
-    places, shown = principal_plane(vectors.astype(np.float32))
-    assert places.shape == (len(vectors), 2)
-    assert np.isfinite(places).all()
-    assert 0 <= shown <= 1 + 1e-9
+def test_a_folder_that_was_saved_without_a_map_has_the_same_one(tmp_path: Path) -> None:
+    expected = client_of(small_model(), tmp_path / "new").get("/v1/map").json
+    content, arrays = read_model(tmp_path / "new")
+    parts = {name: content[name] for name in ("scorer", "users", "items", "settings", "card")}
+    old = {name: array for name, array in arrays.items() if not name.startswith("map.")}
+    write_model(tmp_path / "old", parts, old)
+    client = Client(create_app(Service.of(ModelInUse(tmp_path / "old"), Limits())))
+    answer = client.get("/v1/map").json
+    assert {**answer, "model": ""} == {**expected, "model": ""}
+
+
+# --- searching for users ---------------------------------------------------------------------
+
+
+def searching(artifact: Artifact, folder: Path, **options: Any) -> Client:
+    artifact.save(folder)
+    service = Service.of(ModelInUse(folder), Limits(max_k=50), user_search=True, **options)
+    return Client(create_app(service))
+
+
+def test_users_are_found_by_a_part_of_their_id_with_what_they_had(tmp_path: Path) -> None:
+    artifact = small_model()
+    answer = searching(artifact, tmp_path / "model").get("/v1/users", query="SER1", k=3)
+    lengths = np.diff(artifact.seen.indptr)
+    assert answer.status == 200
+    assert answer.json["users"] == [
+        {"user_id": f"user{n}", "n_items": lengths[n]} for n in (1, 10, 11)
+    ]
+
+
+def test_users_whose_ids_are_numbers_are_found_by_digits(tmp_path: Path) -> None:
+    client = searching(numbered_model(), tmp_path / "model")
+    assert client.get("/v1/users", query="04").json["users"] == [{"user_id": 104, "n_items": 0}]
+
+
+def test_a_search_for_more_users_than_the_limit_is_refused(tmp_path: Path) -> None:
+    client = searching(small_model(), tmp_path / "model")
+    assert client.get("/v1/users", k=50).status == 200
+    answer = client.get("/v1/users", k=51)
+    assert (answer.status, answer.refusal["where"]) == (422, "k")
+    assert client.get("/v1/users", query="u" * 201).status == 422
+
+
+def test_nobody_is_searched_for_unless_that_is_switched_on(client: Client) -> None:
+    answer = client.get("/v1/users", query="user")
+    assert answer.status == 403
+    assert "--user-search" in answer.refusal["found"]
+    assert client.get("/v1/model").json["user_search"] is False
+
+
+def test_who_knows_no_key_searches_for_nobody(tmp_path: Path) -> None:
+    key = "a-key-of-ada-1234"
+    client = searching(small_model(), tmp_path / "model", keys=Keys.of([key]))
+    assert client.get("/v1/users", query="user").status == 401
+    assert client.get("/v1/users", {"X-API-Key": key}, query="user").status == 200
 
 
 # --- the files -------------------------------------------------------------------------------
@@ -262,7 +310,7 @@ def test_every_module_that_a_script_imports_is_there(client: Client) -> None:
 def test_every_element_that_a_script_looks_for_is_on_the_page() -> None:
     pages = read_pages()
     there = set(re.findall(rb'\bid="([^"]+)"', pages["index.html"].content))
-    for name in ("explorer.js", "map.js", "panel.js"):
+    for name in ("explorer.js", "map.js", "panel.js", "users.js"):
         wanted = set(re.findall(rb'byId\("([^"]+)"\)', pages[name].content))
         assert wanted
         assert wanted <= there, name

@@ -158,7 +158,7 @@ class Explorer:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("explorer")
     explored_model().save(folder / "model")
-    with running(folder / "model", folder / "log") as process:
+    with running(folder / "model", folder / "log", "--user-search") as process:
         yield process
 
 
@@ -214,7 +214,7 @@ def test_a_history_is_built_and_taken_apart_by_keyboard_alone(explorer: Explorer
     explorer.press(*"17th")
     explorer.until(lambda: len(explorer.all("#options li")) == 1)
     explorer.press(DOWN)
-    assert explorer.one("#search").get_attribute("aria-activedescendant") == "option-0"
+    assert explorer.one("#search").get_attribute("aria-activedescendant") == "options-0"
     explorer.press(ENTER)
     explorer.until(lambda: len(explorer.recommended()) == 20)
     first = explorer.recommended()[0]
@@ -240,9 +240,9 @@ def test_arrows_go_round_and_escape_closes_and_then_clears(explorer: Explorer) -
     field.send_keys("7th")
     explorer.until(lambda: len(explorer.all("#options li")) == 3)
     explorer.press(UP)
-    assert field.get_attribute("aria-activedescendant") == "option-2"
+    assert field.get_attribute("aria-activedescendant") == "options-2"
     explorer.press(DOWN)
-    assert field.get_attribute("aria-activedescendant") == "option-0"
+    assert field.get_attribute("aria-activedescendant") == "options-0"
     explorer.press(ESCAPE)
     assert field.get_attribute("aria-expanded") == "false"
     assert field.get_attribute("value") == "7th"
@@ -276,6 +276,64 @@ def test_a_user_is_shown_with_history_and_recommendations(explorer: Explorer) ->
     had = explorer.server.json("/v1/users/user3/history")
     assert explorer.history() == [item["item_name"] for item in had["items"]]
     assert f"User user3 had {had['n_items']} items." in explorer.one("#whose").text
+
+
+def test_a_user_is_searched_for_and_shown_by_clicking(explorer: Explorer) -> None:
+    explorer.opened()
+    field = explorer.one("#user")
+    field.send_keys("SER1")
+    explorer.until(lambda: len(explorer.all("#user-options li")) == 10)
+    assert explorer.texts("#user-options .name")[:3] == ["user1", "user10", "user11"]
+    explorer.all("#user-options li")[2].click()
+    explorer.until(lambda: "User user11 had" in explorer.one("#whose").text)
+    assert field.get_attribute("value") == "user11"
+    assert not explorer.one("#user-options").is_displayed()
+    assert explorer.severe() == []
+
+
+def test_a_user_is_searched_for_and_shown_by_keyboard_alone(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.press_until(TAB, "user")
+    field = explorer.one("#user")
+    assert field.get_attribute("role") == "combobox"
+    explorer.press(*"ser1")
+    explorer.until(lambda: len(explorer.all("#user-options li")) == 10)
+    assert explorer.one("#said").get_attribute("textContent") == "10 users found."
+    explorer.press(DOWN, DOWN)
+    assert field.get_attribute("aria-activedescendant") == "user-options-1"
+    explorer.press(ENTER)
+    explorer.until(lambda: "User user10 had" in explorer.one("#whose").text)
+    assert explorer.focused() == "user"
+    explorer.press(DOWN)
+    explorer.until(lambda: explorer.one("#user-options").is_displayed())
+    explorer.press(ESCAPE)
+    assert not explorer.one("#user-options").is_displayed()
+    assert field.get_attribute("value") == "user10"
+
+
+def test_what_is_typed_is_the_whole_id_unless_another_is_pointed_at(explorer: Explorer) -> None:
+    explorer.opened()
+    explorer.one("#user").send_keys("ser1")
+    explorer.until(lambda: len(explorer.all("#user-options li")) == 10)
+    explorer.press(ENTER)
+    explorer.until(lambda: explorer.one("#problem").is_displayed())
+    assert "'ser1'" in explorer.one("#problem").text
+    assert explorer.history() == []
+    explorer.severe()  # the 404 that was asked for
+
+
+def test_a_server_that_searches_for_nobody_wants_the_whole_id(
+    browser: Any, folder: Path, tmp_path: Path
+) -> None:
+    with running(folder, tmp_path / "log") as server:
+        explorer = Explorer(browser, server).opened()
+        field = explorer.one("#user")
+        assert field.get_attribute("role") != "combobox"
+        assert "does not search for users" in explorer.one("#user-note").text
+        field.send_keys("user3", ENTER)
+        explorer.until(lambda: "User user3 had" in explorer.one("#whose").text)
+        assert explorer.severe() == []
+        assert all(line["route"] != "/v1/users" for line in server.events("request"))
 
 
 def test_an_unknown_user_is_refused_in_four_parts_and_nothing_else_changes(
@@ -406,6 +464,18 @@ def test_a_history_that_is_refused_has_no_list_beside_it(
         explorer.severe()  # the 422 that was asked for
 
 
+def test_a_browser_does_not_ask_again_by_itself_when_ranking_took_too_long(
+    browser: Any, folder: Path, tmp_path: Path
+) -> None:
+    with running(folder, tmp_path / "log", "--rank-seconds", "1e-9") as server:
+        explorer = Explorer(browser, server)
+        explorer.open()
+        explorer.until(lambda: explorer.one("#problem").is_displayed())
+        assert "ranking took too long" in explorer.one("#problem").text
+        assert [line["route"] for line in server.events("request")].count("/v1/items") == 1
+        explorer.severe()  # the 429 that was asked for
+
+
 def test_a_model_without_vectors_has_no_map_and_bars_of_scores(
     browser: Any, tmp_path: Path
 ) -> None:
@@ -461,6 +531,12 @@ def test_axe_finds_no_serious_violation(
     explorer.until(lambda: explorer.recommended())
     explorer.one("#search").send_keys("7th")
     explorer.until(lambda: len(explorer.all("#options li")) == 3)
+    explorer.press(DOWN)
+    assert serious() == []
+    explorer.press(ESCAPE)
+    explorer.one("#user").clear()
+    explorer.one("#user").send_keys("ser1")
+    explorer.until(lambda: len(explorer.all("#user-options li")) == 10)
     explorer.press(DOWN)
     assert serious() == []
     explorer.press(ESCAPE)

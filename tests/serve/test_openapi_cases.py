@@ -39,7 +39,7 @@ def model_of_the_examples() -> Artifact:
 def test_no_request_that_fits_or_nearly_fits_the_description_finds_a_fault(tmp_path: Path) -> None:
     model_of_the_examples().save(tmp_path / "model")
     (tmp_path / "token").write_text(TOKEN)
-    options = ("--admin-token-file", str(tmp_path / "token"))
+    options = ("--admin-token-file", str(tmp_path / "token"), "--user-search")
     with running(tmp_path / "model", tmp_path / "log", *options) as server:
         command = [
             *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"),

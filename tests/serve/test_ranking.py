@@ -164,7 +164,7 @@ def test_a_full_line_is_refused_with_a_time_to_come_back(model: Served) -> None:
         return refused.value, await asyncio.gather(*waiting)
 
     refused, answers = asyncio.run(ask())
-    assert (refused.status, refused.headers) == (503, {"Retry-After": "1"})
+    assert (refused.status, refused.headers) == (429, {"Retry-After": "1"})
     assert [list(answer) for answer in answers] == [["user1"], ["user2"]]
 
 
@@ -181,7 +181,7 @@ def test_who_waits_too_long_is_told_so_and_is_not_ranked_for(model: Served) -> N
         return refused.value, blocked.batches
 
     refused, batches = asyncio.run(ask())
-    assert refused.status == 504
+    assert refused.status == 429
     assert batches == [0, 0]  # the call that held the thread and the last one
 
 

@@ -297,14 +297,15 @@ def test_the_description_has_every_address_with_its_refusals_and_examples(client
     description = client.get("/openapi.json").json
     assert set(description["paths"]) == {
         *("/v1/recommend/{user}", "/v1/recommend", "/v1/similar/{item}", "/v1/items"),
-        *("/v1/users/{user}/history", "/v1/why", "/v1/map"),
+        *("/v1/users", "/v1/users/{user}/history", "/v1/why", "/v1/map"),
         *("/v1/model", "/v1/reload", "/health/live", "/health/ready", "/metrics"),
     }
     schemas = description["components"]["schemas"]
     assert len(schemas["RecommendRequest"]["examples"]) == 2
-    for status in ("404", "422", "503", "504"):
+    for status in ("404", "408", "413", "422", "429"):
         answer = description["paths"]["/v1/recommend"]["post"]["responses"][status]
         assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")
+    assert schemas["Users"]["examples"]
 
 
 def test_the_examples_of_requests_fit_the_schema(client: Client) -> None:

@@ -45,7 +45,10 @@ def reproduce(
     protocol: Annotated[
         str, typer.Option(help="validated, or paper: its fixed settings and step counts.")
     ] = "validated",
-    seeds: Annotated[str, typer.Option(help="With commas; three give an interval.")] = "0",
+    seeds: Annotated[
+        str | None,
+        typer.Option(help="With commas, 0 unless given; --report-only takes those of the files."),
+    ] = None,
     datasets: Annotated[
         str | None, typer.Option(help="With commas; else the paper's, as far as they are there.")
     ] = None,
@@ -87,8 +90,9 @@ def reproduce(
     FitOptions(max_seconds=max_seconds, checkpoint_seconds=checkpoint_seconds)
     folder = out or Path("reproduced-quick" if quick else "reproduced")
     files = CellFiles(folder)
-    choice = _datasets(datasets, data_dir, files, quick=quick)
-    plan = Plan(protocol, choice.shown, _seeds(seeds), whole_grid=whole_grid)
+    choice = _datasets(datasets, data_dir, files, quick=quick, report_only=report_only)
+    known = files.known_seeds(protocol, choice.shown) if report_only else []
+    plan = Plan(protocol, choice.shown, _seeds(seeds, known), whole_grid=whole_grid)
     cells = cells_of(targets, plan, only=None if only is None else _listed(only))
     outcome = None
     if not report_only:
@@ -115,9 +119,12 @@ class _Choice:
 
 
 def _datasets(
-    given: str | None, data_dir: Path | None, files: CellFiles, *, quick: bool
+    given: str | None, data_dir: Path | None, files: CellFiles, *, quick: bool, report_only: bool
 ) -> _Choice:
-    """Those that are named, else the paper's; what stands in for one is shown if it is there."""
+    """Those that are named, else the paper's; what stands in for one is shown if it is there.
+
+    A report alone follows from the files, whatever data are on this machine.
+    """
     from ratiorec.data.benchmarks import available, load
     from ratiorec.reproduce import quick as small
     from ratiorec.reproduce.names import PAPER_DATASETS, SMALL, STAND_IN
@@ -131,13 +138,14 @@ def _datasets(
                 wanted="either --quick or --datasets",
             )
         return _Choice((SMALL,), (SMALL,), lambda name: small.dataset())
-    there = {listing.name for listing in available(data_dir) if listing.where is not None}
+    listings = [] if report_only else available(data_dir)
+    there = {listing.name for listing in listings if listing.where is not None}
     if given is None:
         extra = (STAND_IN,) if STAND_IN in there | files.known_datasets() else ()
         shown = (*PAPER_DATASETS, *extra)
     else:
         shown = _listed(given)
-        _require_known(shown, there | files.known_datasets())
+        _require_known(shown, set(shown) if report_only else there | files.known_datasets())
     present = tuple(name for name in shown if name in there)
     return _Choice(shown, present, lambda name: load(name, data_dir=data_dir))
 
@@ -178,7 +186,9 @@ def _listed(text: str) -> tuple[str, ...]:
     return tuple(word.strip() for word in text.split(",") if word.strip())
 
 
-def _seeds(text: str) -> tuple[int, ...]:
+def _seeds(text: str | None, known: Sequence[int]) -> tuple[int, ...]:
+    if text is None:
+        return tuple(known) or (0,)
     try:
         return tuple(int(word) for word in _listed(text))
     except ValueError:

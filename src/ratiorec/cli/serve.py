@@ -33,6 +33,9 @@ def serve(
     admin_token_file: Annotated[
         Path | None, typer.Option(help="Who knows this token may POST /v1/reload.")
     ] = None,
+    user_search: Annotated[
+        bool, typer.Option("--user-search", help="Find users by a part of their id.")
+    ] = False,
     watch: Annotated[
         bool, typer.Option("--watch/--no-watch", help="Take a new model when the folder has one.")
     ] = True,
@@ -82,7 +85,9 @@ def serve(
     admin = Keys.read(admin_token_file) if admin_token_file else None
     with bind(host, port) as listener:
         address = address_of(listener)
-        service = Service.of(ModelInUse(model), limits, keys=keys, admin=admin)
+        service = Service.of(
+            ModelInUse(model), limits, keys=keys, admin=admin, user_search=user_search
+        )
         start_logging(log_level)
         line = {"address": address, "model": service.models.current.version}
         run(

@@ -86,19 +86,19 @@ class Vocabulary:
             raise UnknownIdError(
                 f"{int((found < 0).sum())} unknown {self.kind} id(s)",
                 where=f"{self.kind} ids",
-                found=", ".join(repr(self._native(identifier)) for identifier in unknown),
+                found=", ".join(repr(self.native(identifier)) for identifier in unknown),
                 wanted=f'one of the {len(self):,} known {self.kind}s, or on_unknown="skip"',
             )
         return found
 
     def _find(self, identifier: Any) -> int:
-        native = self._native(identifier)
+        native = self.native(identifier)
         index = self._index.get(native, -1)
         if index < 0 and isinstance(native, str) and _UUID.fullmatch(native):
             return self._index.get(native.lower(), -1)  # a UUID means the same in capitals
         return index
 
-    def _native(self, identifier: Any) -> Any:
+    def native(self, identifier: Any) -> Any:
         """The id as this vocabulary stores it: a command line writes 7 as "7"."""
         if isinstance(identifier, np.generic):
             identifier = identifier.item()

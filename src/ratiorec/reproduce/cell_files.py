@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from ratiorec.settings import AnySettings
 
 Record = dict[str, Any]
 """A result file as `experiment.result_record` makes it, with the cell's name and time budget."""
+
+_SEED = re.compile(r"-seed(\d+)$")  # as `Cell.path` ends
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,16 @@ class CellFiles:
     def known_datasets(self) -> set[str]:
         """The data sets that were ever there."""
         return {path.stem for path in (self.folder / "datasets").glob("*.json")}
+
+    def known_seeds(self, protocol: str, datasets: Iterable[str]) -> list[int]:
+        """The seeds that were ever run on these data sets."""
+        names = (
+            path.stem
+            for kind in ("cells", "failures")
+            for dataset in datasets
+            for path in (self.folder / kind / protocol / dataset).glob("*.json")
+        )
+        return sorted({int(found[1]) for name in names if (found := _SEED.search(name))})
 
     def _statistics_path(self, dataset: str) -> Path:
         return self.folder / "datasets" / f"{dataset}.json"

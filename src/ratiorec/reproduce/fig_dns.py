@@ -19,13 +19,13 @@ PAIRWISE, DRAWN, UNIFORM, OURS = "lightgcn", "lightgcn-dns", "dregn-cf-uniform",
 
 @dataclass(frozen=True)
 class FigDns:
-    """The paper draws it on Amazon-Book."""
+    """The paper draws it on Amazon-Book, which few can have: Gowalla is drawn beside it."""
 
     presets: tuple[str, ...] = (PAIRWISE, DRAWN, UNIFORM, OURS)
 
     def datasets(self, plan: Plan) -> tuple[str, ...]:
-        """Amazon-Book and what stands in for it, where they are planned."""
-        return plan.among("amazon-book", STAND_IN)
+        """Amazon-Book, what stands in for it and what can always be had, where planned."""
+        return plan.among("amazon-book", STAND_IN, "gowalla")
 
     def cells(self, plan: Plan) -> Iterator[Cell]:
         """Four runs that have validations along the way."""

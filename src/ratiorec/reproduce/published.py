@@ -95,6 +95,9 @@ ABLATION: By = MappingProxyType(
     }
 )
 
+# all of these by preset; what Tables 2 and 3 both have is the same in both
+QUALITY: By = MappingProxyType({**ABLATION, **EFFECTIVENESS, **ELSEWHERE})
+
 # Figure 1, as far as section 5.3 has numbers; on one Tesla P100
 EFFICIENCY: Mapping[str, Mapping[str, Effort]] = MappingProxyType(
     {

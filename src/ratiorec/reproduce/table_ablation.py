@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from ratiorec.reproduce import remarks
+from ratiorec.reproduce.ablation_penalties import AblationPenalties
 from ratiorec.reproduce.cells import Cell
 from ratiorec.reproduce.exhibits import Exhibit, TableExhibit
 from ratiorec.reproduce.findings import Findings
@@ -38,13 +39,14 @@ class TableAblation:
     rows: Mapping[str, str] = field(default_factory=lambda: ROWS)
 
     def cells(self, plan: Plan) -> Iterator[Cell]:
-        """Every row on every data set, judged on the test part."""
+        """Every row on every data set, judged on the test part; then with other λ."""
         for dataset in plan.datasets:
             for preset in self.rows:
                 yield from plan.cells(preset, dataset)
+        yield from AblationPenalties(self.rows, FULL).cells(plan)
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
-        """One table."""
+        """The paper's table, and what becomes of it where λ is chosen for each row."""
         datasets = findings.plan.datasets
         figures = [
             remarks.Figure(row, dataset, metric, findings.tested(preset, dataset, metric, ABLATION))
@@ -63,6 +65,7 @@ class TableAblation:
             rows=rows(figures),
             remarks=tuple(self._remarks(figures)),
         )
+        yield from AblationPenalties(self.rows, FULL).exhibits(findings)
 
     def _remarks(self, figures: list[remarks.Figure]) -> Iterator[str]:
         for preset in CLOSE:

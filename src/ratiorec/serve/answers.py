@@ -8,13 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.serve.errors import PlainJSON, encoded
-from ratiorec.serve.item_map import POINTS
+from ratiorec.serve.errors import PlainJSON, RefusedError, encoded
 from ratiorec.serve.models import Served
 from ratiorec.serve.ranking import USERS_AT_ONCE, Id, Question, Row, rows_by_query
 from ratiorec.serve.service import Service
 
+POINTS = 2000  # more would hide one another on a map
 _MANY_ROWS = 1000  # writing so many as JSON would keep other requests waiting
 
 
@@ -92,6 +94,15 @@ def found_items(model: Served, query: str, k: int) -> list[dict[str, Any]]:
     return named_items(model.artifact.items, model.catalogue.find(query, k))
 
 
+def found_users(model: Served, query: str, k: int) -> list[dict[str, Any]]:
+    """The users that a search finds, and how many items each had in training."""
+    found = np.array(model.directory.find(query, k), np.int64)
+    indptr = model.artifact.seen.indptr
+    n_items = (indptr[found + 1] - indptr[found]).tolist()
+    user_ids = model.artifact.users.ids[found].tolist()
+    return [{"user_id": u, "n_items": n} for u, n in zip(user_ids, n_items, strict=True)]
+
+
 def history_of(model: Served, user_id: Id, k: int) -> dict[str, Any]:
     """The items that a user had in training, how many they are, and the first k of them.
 
@@ -112,16 +123,25 @@ def placed_items(model: Served, item_ids: Sequence[Id] | None) -> dict[str, Any]
         RefusedError: The model has no map (404).
         UnknownIdError: There is no such item.
     """
-    items, item_map = model.artifact.items, model.item_map
+    items, item_map = model.artifact.items, model.artifact.item_map
+    if item_map is None:
+        raise RefusedError(
+            "this kind of model has no map",
+            status=404,
+            where="/v1/map",
+            found=model.artifact.scorer.kind,
+            wanted="a model whose items are vectors",
+        )
     listed = (
         model.catalogue.by_users[:POINTS].tolist()
         if item_ids is None
         else items.indices(item_ids).tolist()
     )
     rows = named_items(items, listed)
-    for row, (x, y) in zip(rows, item_map.places[listed].round(4).tolist(), strict=True):
+    places = item_map.places[listed].astype(np.float64).round(4)  # without a float32's tail
+    for row, (x, y) in zip(rows, places.tolist(), strict=True):
         row |= {"x": x, "y": y}
-    return {"n_items": len(items), "shown": round(item_map.shown, 4), "items": rows}
+    return {"n_items": len(items), "shown": item_map.shown, "items": rows}
 
 
 def named_items(items: Vocabulary, found: Sequence[int]) -> list[dict[str, Any]]:

@@ -32,10 +32,11 @@ class BoundedConnection(H11Protocol):
         most = self._limits.max_connections
         if len(self.connections) > most:
             self._refuse(
-                503,
+                429,
                 "the server has too many connections",
                 f"{most:,} open",
                 "fewer; try again in a second",
+                retry_after=1,
             )
         else:
             self._time_the_head()
@@ -104,7 +105,9 @@ class BoundedConnection(H11Protocol):
         found = f"no end after {self._limits.read_seconds:g} s"
         self._refuse(408, "the request came too slowly", found, "a whole head within that time")
 
-    def _refuse(self, status: int, what: str, found: str, wanted: str) -> None:
+    def _refuse(
+        self, status: int, what: str, found: str, wanted: str, *, retry_after: int | None = None
+    ) -> None:
         """Answer in four parts and close, without the application."""
         error = RefusedError(what, status=status, where="connection", found=found, wanted=wanted)
         body = encoded(four_parts(error))
@@ -114,6 +117,8 @@ class BoundedConnection(H11Protocol):
             (b"x-content-type-options", b"nosniff"),
             (b"connection", b"close"),
         ]
+        if retry_after is not None:
+            headers.append((b"retry-after", str(retry_after).encode()))
         events = (
             h11.Response(status_code=status, headers=headers),
             h11.Data(data=body),

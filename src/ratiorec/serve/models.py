@@ -13,7 +13,7 @@ from ratiorec.artifact import Artifact
 from ratiorec.errors import ModelError
 from ratiorec.folder import HEADER
 from ratiorec.serve.catalogue import Catalogue
-from ratiorec.serve.item_map import ItemMap
+from ratiorec.serve.directory import Directory
 
 _MOST_READINGS = 10
 
@@ -35,9 +35,9 @@ class Served:
         return Catalogue.of(self.artifact.items, self.artifact.seen)
 
     @cached_property
-    def item_map(self) -> ItemMap:
-        """The items on a plane, made when it is first asked for."""
-        return ItemMap.of(self.artifact.scorer)
+    def directory(self) -> Directory:
+        """The users, to be searched."""
+        return Directory.of(self.artifact.users)
 
 
 def read_served(folder: Path) -> Served:

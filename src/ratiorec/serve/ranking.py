@@ -101,7 +101,7 @@ class Ranker:
         """The lists of some users; one without any item has none.
 
         Raises:
-            RefusedError: Too many wait already (503), or it took too long (504).
+            RefusedError: Too many wait already, or it took too long (both 429).
         """
         unique = list(dict.fromkeys(user_ids))
         blocks = range(0, len(unique), USERS_AT_ONCE)
@@ -113,7 +113,7 @@ class Ranker:
         """What `work` returns, once its turn has come.
 
         Raises:
-            RefusedError: Too many wait already (503), or it took too long (504).
+            RefusedError: Too many wait already, or it took too long (both 429).
         """
         (result,) = await self._done([_Job(work)])
         answer: T = result
@@ -135,7 +135,7 @@ class Ranker:
         except TimeoutError:
             raise RefusedError(
                 "ranking took too long",
-                status=504,
+                status=429,
                 where="this request",
                 found=f"no answer after {self._seconds:g} s",
                 wanted="a smaller request, or a server that is less busy",
@@ -149,7 +149,7 @@ class Ranker:
         if len(self._line) >= self._max_waiting:
             raise RefusedError(
                 "the server is busy",
-                status=503,
+                status=429,
                 where="the line of requests",
                 found=f"{len(self._line)} waiting",
                 wanted=f"fewer than {self._max_waiting}; try again in a second",

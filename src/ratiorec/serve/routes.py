@@ -12,6 +12,7 @@ from fastapi import Path as InPath
 from ratiorec.serve.answers import (
     as_json,
     found_items,
+    found_users,
     history_of,
     lists_of_histories,
     lists_of_users,
@@ -33,10 +34,11 @@ from ratiorec.serve.schemas import (
     RecommendRequest,
     Reloaded,
     SimilarItems,
+    Users,
     Why,
     WhyRequest,
 )
-from ratiorec.serve.security import RELOAD, require_admin
+from ratiorec.serve.security import RELOAD, require_admin, require_user_search
 from ratiorec.serve.service import Service
 from ratiorec.serve.why import contributions
 from ratiorec.version import __version__
@@ -58,7 +60,7 @@ def _described(answer: type, *refusals: int) -> dict[int | str, dict[str, Any]]:
     return {200: {"model": answer}, **{status: {"model": Problem} for status in (401, *refusals)}}
 
 
-@router.get("/v1/recommend/{user:path}", responses=_described(OneList, 404, 422, 503, 504))
+@router.get("/v1/recommend/{user:path}", responses=_described(OneList, 404, 422, 429))
 async def recommend(
     service: Uses,
     user: Annotated[str, InPath(description="User id.", examples=["ada"])],
@@ -80,7 +82,7 @@ async def recommend(
     return await as_json({"model": model.version} | row, n_rows=k)
 
 
-@router.post("/v1/recommend", responses=_described(ManyLists, 404, 408, 413, 422, 503, 504))
+@router.post("/v1/recommend", responses=_described(ManyLists, 404, 408, 413, 422, 429))
 async def recommend_many(service: Uses, asked: RecommendRequest) -> Response:
     """The best items for several users, or for histories that the model has never seen."""
     model = service.models.current
@@ -103,7 +105,7 @@ async def recommend_many(service: Uses, asked: RecommendRequest) -> Response:
     return await as_json({"model": model.version, "lists": lists}, n_rows=asked.k * n_lists)
 
 
-@router.get("/v1/similar/{item:path}", responses=_described(SimilarItems, 404, 422, 503, 504))
+@router.get("/v1/similar/{item:path}", responses=_described(SimilarItems, 404, 422, 429))
 async def similar(
     service: Uses,
     item: Annotated[str, InPath(description="Item id.", examples=["tea"])],
@@ -128,7 +130,7 @@ async def history(
     return await as_json({"model": model.version} | history_of(model, user, k), n_rows=k)
 
 
-@router.post("/v1/why", responses=_described(Why, 404, 408, 413, 422, 503, 504))
+@router.post("/v1/why", responses=_described(Why, 404, 408, 413, 422, 429))
 async def why(service: Uses, asked: WhyRequest) -> Response:
     """What each item of a history adds to the score of an item, by leaving it out."""
     model = service.models.current
@@ -137,16 +139,16 @@ async def why(service: Uses, asked: WhyRequest) -> Response:
     return await as_json({"model": model.version} | found, n_rows=len(asked.history))
 
 
-@router.get("/v1/map", responses=_described(Map, 404, 422, 503, 504))
+@router.get("/v1/map", responses=_described(Map, 404, 422, 429))
 async def item_map(service: Uses, item: Listed = None) -> Response:
-    """Where items lie: those with most users, or those asked for; made on the first request."""
+    """Where items lie on a plane: those with most users, or those asked for."""
     model = service.models.current
     service.limits.check_listed(item, "item")
     found = await service.ranker.call(partial(placed_items, model, item))
     return await as_json({"model": model.version} | found, n_rows=len(found["items"]))
 
 
-@router.get("/v1/items", responses=_described(Items, 422, 503, 504))
+@router.get("/v1/items", responses=_described(Items, 422, 429))
 async def items(
     service: Uses,
     query: Annotated[
@@ -159,6 +161,22 @@ async def items(
     service.limits.check_length(k)
     found = await service.ranker.call(partial(found_items, model, query, k))
     return await as_json({"model": model.version, "items": found}, n_rows=k)
+
+
+@router.get("/v1/users", responses=_described(Users, 403, 422, 429))
+async def users(
+    service: Uses,
+    query: Annotated[
+        str, Query(max_length=200, description="Part of an id.", examples=["ad"])
+    ] = "",
+    k: Annotated[int, Query(ge=1, description="Users at most.")] = 20,
+) -> Response:
+    """Users by a part of their id, where the server was started with --user-search."""
+    model = service.models.current
+    require_user_search(is_on=service.user_search)
+    service.limits.check_length(k)
+    found = await service.ranker.call(partial(found_users, model, query, k))
+    return await as_json({"model": model.version, "users": found}, n_rows=k)
 
 
 @router.get("/v1/model", responses=_described(Card))
@@ -176,6 +194,7 @@ async def model_card(service: Uses) -> Response:
             "settings": dict(model.artifact.settings),
             "card": dict(model.artifact.card),
             "limits": asdict(service.limits),
+            "user_search": service.user_search,
         }
     )
 

@@ -136,6 +136,26 @@ class Items(BaseModel):
     items: list[Item]
 
 
+class User(BaseModel):
+    """A user, and how many items they had in training."""
+
+    user_id: int | str
+    n_items: int
+
+
+class Users(BaseModel):
+    """What a search for users found."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"model": "9f2c1f0b6f5d4c3a", "users": [{"user_id": "ada", "n_items": 2}]}]
+        }
+    )
+
+    model: str
+    users: list[User]
+
+
 class HistoryOfUser(BaseModel):
     """What a user had in training: how many items, and the first of them."""
 
@@ -187,6 +207,7 @@ class Card(BaseModel):
     settings: dict[str, Any]
     card: dict[str, Any]
     limits: dict[str, float]
+    user_search: bool
 
 
 class Reloaded(BaseModel):

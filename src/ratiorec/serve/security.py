@@ -93,6 +93,22 @@ def require_admin(admin: Keys | None, headers: Headers) -> None:
         raise _unknown_key("the administrator's token")
 
 
+def require_user_search(*, is_on: bool) -> None:
+    """Refuse to search for users, unless that has been asked for.
+
+    Raises:
+        RefusedError: It is switched off (403).
+    """
+    if not is_on:
+        raise RefusedError(
+            "searching for users is switched off",
+            status=403,
+            where="/v1/users",
+            found="a server that was started without --user-search",
+            wanted="a server with that option, or the whole id of a user",
+        )
+
+
 @dataclass(frozen=True)
 class RequireKey:
     """Lets only those ask for data or figures who know a key; health and pages are for all."""

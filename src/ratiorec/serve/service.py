@@ -21,6 +21,7 @@ from ratiorec.serve.security import Keys
 class Service:
     """The model in use, the line of requests, the limits and the figures.
 
+    With `user_search` users are found by a part of their id, and so can all be listed.
     `draining` is set when the server is told to end and is ready no longer, `closing` once it
     has stopped to listen and sends away the clients that are still connected.
     """
@@ -31,6 +32,7 @@ class Service:
     metrics: Metrics
     keys: Keys | None = None
     admin: Keys | None = None
+    user_search: bool = False
     draining: threading.Event = field(default_factory=threading.Event)
     closing: threading.Event = field(default_factory=threading.Event)
 
@@ -42,6 +44,7 @@ class Service:
         *,
         keys: Keys | None = None,
         admin: Keys | None = None,
+        user_search: bool = False,
     ) -> Service:
         """A service with a line and figures of its own."""
         metrics = Metrics()
@@ -50,7 +53,7 @@ class Service:
         )
         metrics.model_is(models.current)
         metrics.watch_line(lambda: ranker.n_waiting)
-        return cls(models, limits, ranker, metrics, keys, admin)
+        return cls(models, limits, ranker, metrics, keys, admin, user_search)
 
     async def reload(self) -> bool:
         """Take the model that the folder holds now; False where it is the one in use.

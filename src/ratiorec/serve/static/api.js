@@ -44,6 +44,8 @@ export async function ask(path, body) {
 
 export const searchItems = (query, k) =>
   ask(`/v1/items?k=${k}&query=${encodeURIComponent(query)}`);
+export const searchUsers = (query, k) =>
+  ask(`/v1/users?k=${k}&query=${encodeURIComponent(query)}`);
 export const recommendToUser = (user, k) =>
   ask(`/v1/recommend/${encodeURIComponent(user)}?k=${k}`);
 export const recommendToHistory = async (history, k) => {

@@ -8,6 +8,7 @@ import { ItemMap } from "./map.js";
 import { openSimilar, openWhy } from "./panel.js";
 import { measureOf } from "./ratio.js";
 import { combobox } from "./search.js";
+import { offerUsers } from "./users.js";
 
 const LISTED = 20;
 const FOUND = 10;
@@ -172,9 +173,7 @@ function clear() {
   update("The history is empty.");
 }
 
-async function showUser(event) {
-  event.preventDefault();
-  const id = byId("user").value.trim();
+async function showUser(id) {
   const most = Math.min(state.limits.max_history || 100, state.limits.max_k || 100);
   try {
     const answer = await api.historyOf(id, most);
@@ -237,6 +236,7 @@ async function start() {
     byId("card").replaceChildren(...modelCard(answer));
     byId("key-form").hidden = true;
     calm();
+    offerUsers(answer.user_search, { show: showUser, say, fail });
     await showSuggestions();
     showHistory();
   } catch (error) {
@@ -250,13 +250,17 @@ async function start() {
 combobox({
   input: byId("search"),
   list: byId("options"),
+  noun: "item",
   find: async (query) => (await api.searchItems(query, FOUND)).items,
   choose: add,
   describe: described,
   say,
   fail,
 });
-byId("user-form").addEventListener("submit", showUser);
+byId("user-form").addEventListener("submit", (event) => {
+  event.preventDefault();
+  showUser(byId("user").value.trim());
+});
 byId("clear").addEventListener("click", clear);
 byId("panel-close").addEventListener("click", () => byId("panel").close());
 byId("key-form").addEventListener("submit", (event) => {

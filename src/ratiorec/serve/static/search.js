@@ -1,10 +1,12 @@
-// A combobox: what is typed is searched for, and one of the items found is chosen.
+// A combobox: what is typed is searched for, and one of what is found is chosen.
 
 import { element } from "./elements.js";
 
 const PAUSE = 120; // milliseconds without a key, so that not every letter is a request
 
-export function combobox({ input, list, find, choose, describe, say, fail }) {
+// `noun` is what is searched for, in words; `typed`, where it is given, takes what stands in the
+// field when Enter is pressed and nothing of the list is pointed at.
+export function combobox({ input, list, noun, find, choose, typed, describe, say, fail }) {
   let found = [];
   let active = -1;
   let asked = 0;
@@ -27,7 +29,7 @@ export function combobox({ input, list, find, choose, describe, say, fail }) {
     if (place < 0) {
       input.removeAttribute("aria-activedescendant");
     } else {
-      input.setAttribute("aria-activedescendant", `option-${place}`);
+      input.setAttribute("aria-activedescendant", `${list.id}-${place}`);
       list.children[place].scrollIntoView({ block: "nearest" });
     }
   }
@@ -43,7 +45,8 @@ export function combobox({ input, list, find, choose, describe, say, fail }) {
     found = items;
     list.replaceChildren(
       ...items.map((item, place) => {
-        const option = element("li", { role: "option", id: `option-${place}` }, ...describe(item));
+        const id = `${list.id}-${place}`;
+        const option = element("li", { role: "option", id }, ...describe(item));
         option.addEventListener("click", () => take(place));
         return option;
       }),
@@ -51,7 +54,7 @@ export function combobox({ input, list, find, choose, describe, say, fail }) {
     list.hidden = items.length === 0;
     input.setAttribute("aria-expanded", String(items.length > 0));
     point(-1);
-    say(items.length ? `${items.length} items found.` : "No item found.");
+    say(items.length ? `${items.length} ${noun}s found.` : `No ${noun} found.`);
   }
 
   async function look() {
@@ -79,9 +82,14 @@ export function combobox({ input, list, find, choose, describe, say, fail }) {
     }
   }
 
-  // Whoever types and presses Enter at once means the first item of what was typed.
+  // Whoever types and presses Enter at once means the first of what was typed, or just that.
   async function enter() {
     clearTimeout(timer);
+    if (active < 0 && typed) {
+      close();
+      typed();
+      return;
+    }
     if (active < 0 && input.value.trim()) {
       await look();
     }

@@ -1,0 +1,137 @@
+"""Table 3 once more, each row with the λ that suits it: no row is low for want of tuning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from ratiorec.config import to_table
+from ratiorec.reproduce.cell_files import Record
+from ratiorec.reproduce.cells import Cell, setting_in
+from ratiorec.reproduce.exhibits import NOT_RUN, Exhibit, Measured, Row, TableExhibit
+from ratiorec.reproduce.findings import Findings
+from ratiorec.reproduce.names import SELECTED_BY, dataset_name, figure, listed
+from ratiorec.reproduce.plan import Plan
+from ratiorec.reproduce.protocols import VALIDATED
+
+PENALTY = "training.penalty"
+# beside the preset's own, about thrice and ten times smaller and larger
+OTHERS = (0.005, 0.015, 0.135)
+OTHERS_OF: Mapping[str, tuple[float, ...]] = MappingProxyType({"pu": (1e-7, 1e-5, 1e-4)})
+SETTING_OF: Mapping[str, str] = MappingProxyType({"dregn-cf-static": f"second.{PENALTY}"})
+
+
+@dataclass(frozen=True)
+class AblationPenalties:
+    """Rows of the ablation by preset, of which `full` is the whole method."""
+
+    rows: Mapping[str, str]
+    full: str
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """Every row with other values of λ, judged on validation pairs alone.
+
+        With the preset's own λ it is in the table already. The protocol `paper` fixes λ.
+        """
+        if plan.protocol != VALIDATED:
+            return
+        for dataset in plan.datasets:
+            for preset in self.rows:
+                yield from _others(plan, preset, dataset)
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """One table, where λ is free."""
+        datasets = findings.plan.datasets
+        if findings.plan.protocol != VALIDATED:
+            return
+        found = {(p, d): _by_penalty(findings, p, d) for p in self.rows for d in datasets}
+        yield TableExhibit(
+            id="table-ablation-penalties",
+            title="Ablation with λ chosen for each row",
+            caption="Best nDCG@20 on validation pairs with the preset's own λ and with the best "
+            "of four; first seed, no test pair is read.",
+            columns=tuple(
+                f"{dataset_name(d)} {what}" for d in datasets for what in ("own λ", "best λ", "is")
+            ),
+            rows=tuple(
+                Row(row, tuple(e for d in datasets for e in _entries(found[preset, d])))
+                for preset, row in self.rows.items()
+            ),
+            remarks=tuple(self._remarks(found, datasets)),
+            is_ranking=False,
+        )
+
+    def _remarks(
+        self, found: Mapping[tuple[str, str], _Figures], datasets: tuple[str, ...]
+    ) -> Iterator[str]:
+        for dataset in datasets:
+            full = found[self.full, dataset]
+            rows = {row: found[preset, dataset] for preset, row in self.rows.items()}
+            known = {row: figures for row, figures in rows.items() if figures.best is not None}
+            if full.own is None or len(known) < 2:
+                continue
+            above = [row for row, one in known.items() if _value(one, one.best) > _value_own(full)]
+            place = f"{dataset_name(dataset)}, λ of each row"
+            if above:
+                yield f"{place}: {listed(above)} above (h) with its own λ."
+            else:
+                yield f"{place}: no row comes up to (h) with its own λ, {figure(_value_own(full))}."
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """Validation nDCG@20 by λ, and the preset's own λ where that was run."""
+
+    by_penalty: Mapping[float, float]
+    own: float | None
+
+    @property
+    def best(self) -> float | None:
+        return max(self.by_penalty, key=lambda p: self.by_penalty[p], default=None)
+
+
+def _value(figures: _Figures, penalty: float | None) -> float:
+    assert penalty is not None
+    return figures.by_penalty[penalty]
+
+
+def _value_own(figures: _Figures) -> float:
+    return _value(figures, figures.own)
+
+
+def _others(plan: Plan, preset: str, dataset: str) -> Iterator[Cell]:
+    values = OTHERS_OF.get(preset, OTHERS)
+    for value in values[:1] if plan.is_quick else values:
+        cell = plan.changed(preset, dataset, {_setting(preset): value})
+        if cell is not None:
+            yield cell
+
+
+def _by_penalty(findings: Findings, preset: str, dataset: str) -> _Figures:
+    plan = findings.plan
+    own = plan.first_curve(preset, dataset)
+    cells = [cell for cell in (own, *_others(plan, preset, dataset)) if cell is not None]
+    records = {cell: record for cell in cells if (record := findings.record(cell)) is not None}
+    figures = {_penalty(preset, cell): _ndcg(record) for cell, record in records.items()}
+    return _Figures(figures, _penalty(preset, own) if own is not None and own in records else None)
+
+
+def _entries(figures: _Figures) -> tuple[Measured | str, ...]:
+    best = figures.best
+    own = NOT_RUN if figures.own is None else Measured((_value_own(figures),))
+    if best is None:
+        return own, NOT_RUN, NOT_RUN
+    return own, Measured((_value(figures, best),)), f"{best:g}"
+
+
+def _penalty(preset: str, cell: Cell) -> float:
+    return float(setting_in(to_table(cell.settings), _setting(preset)))
+
+
+def _setting(preset: str) -> str:
+    return SETTING_OF.get(preset, PENALTY)
+
+
+def _ndcg(record: Record) -> float:
+    return float(record["validation"][SELECTED_BY])
