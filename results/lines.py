@@ -89,7 +89,8 @@ def cells(folder: Path) -> list[Record]:
         return []
     plan = Plan(VALIDATED, tuple(datasets), tuple(files.known_seeds(VALIDATED, datasets)))
     tables = [TARGETS["table-effectiveness"], TARGETS["table-ablation"]]
-    return Findings(plan, files).records(cells_of(tables, plan))
+    tested = (cell for cell in cells_of(tables, plan) if not cell.on_validation)
+    return Findings(plan, files).records(tested)
 
 
 def lines(folder: Path) -> list[Line]:

@@ -24,21 +24,27 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent
 SHORT = 0.03  # of a published figure
 OUTDATED = "†"
+OWN = ("dregn-cf", "dregn-cf-fast")
 
 
 def method_lines(found: Iterable[Line]) -> list[Line]:
     """The paper's own method."""
-    return [line for line in found if line.key.preset in ("dregn-cf", "dregn-cf-fast")]
+    return [line for line in found if line.key.preset in OWN]
 
 
 def rival_lines(found: Iterable[Line]) -> list[Line]:
-    """Everything on a graphics card where there are rivals, the best first."""
-    on_cards = [line for line in found if line.records[0]["machine"].get("accelerator")]
-    others = {line.key.dataset for line in on_cards if line.key.preset != "dregn-cf"}
+    """Every preset where there are rivals, the best first: on a card if it was run on one."""
+    every = sorted(found, key=_is_on_card)
+    chosen = {line.key[:2]: line for line in every}
+    rivals_on = {dataset for dataset, name in chosen if name not in OWN}
     return sorted(
-        (line for line in on_cards if line.key.dataset in others),
+        (line for line in chosen.values() if line.key.dataset in rivals_on),
         key=lambda line: (line.key.dataset, -line.measured("ndcg@20").mean),
     )
+
+
+def _is_on_card(line: Line) -> bool:
+    return "accelerator" in line.records[0]["machine"]
 
 
 def metric(name: str) -> Callable[[Line], str]:
@@ -113,6 +119,7 @@ RIVALS: dict[str, Column] = FIRST | {
     "an epoch": lambda line: seconds(line.mean(per_epoch)),
     "to that epoch": lambda line: seconds(line.mean(to_the_end)),
     "search and refit": lambda line: seconds(line.mean(lambda r: r["seconds"]["train"])),
+    "device": lambda line: line.key.device,
 }
 
 

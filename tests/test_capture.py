@@ -62,10 +62,11 @@ def test_replayed_batches_of_pairs_equal_those_taken_one_by_one(
     replayed, plain = run(encoder, sampler), run(encoder, sampler)
     assert isinstance(replayed._take_step, Captured)
     plain._take_step = plain._eager_step
-    found, expected = risks(replayed, 3), risks(plain, 3)
-    assert len(found) == 3 * replayed.n_steps > WARM_UP_STEPS
-    # sums on a card have no fixed order, and differences grow from step to step
-    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    found, expected = risks(replayed, 1), risks(plain, 1)
+    assert len(found) == replayed.n_steps > 2 * WARM_UP_STEPS
+    # sums on a card have no fixed order, and NGCF multiplies their differences by a thousand in
+    # twenty steps: only what comes before tells a wrong recording from that
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 @on_a_card

@@ -24,7 +24,7 @@ from ratiorec.fit_options import FitOptions
 from ratiorec.fold_in.candidates import Candidates, inclusion
 from ratiorec.fold_in.choice import rule_for
 from ratiorec.fold_in.closed_form import WeightedRidge
-from ratiorec.fold_in.density_ratio import UserRisk
+from ratiorec.fold_in.density_ratio import UserRisk, usual_length
 from ratiorec.fold_in.family import Family
 from ratiorec.fold_in.learned_step import LearnedStep
 from ratiorec.fold_in.new_items import transposed
@@ -92,6 +92,42 @@ def test_the_gradient_vanishes_at_the_vector_that_is_found(free: bool) -> None:
     for vector, centre, history in zip(found, centres, HISTORIES, strict=True):
         gradient = hard_sample_gradient(vector, ITEMS, history, list(range(N_ITEMS)))
         np.testing.assert_allclose(gradient + 0.2 * (vector - centre), 0, atol=3e-5)
+
+
+def test_a_longer_history_has_a_smaller_ridge() -> None:
+    risk = user_risk(ridge=0.2, usual_length=3.0, tolerance=1e-6)
+    found = risk(rows_of(HISTORIES)).astype(np.float64)
+    centres = risk.start(rows_of(HISTORIES))
+    for vector, centre, history in zip(found, centres, HISTORIES, strict=True):
+        gradient = hard_sample_gradient(vector, ITEMS, history, list(range(N_ITEMS)))
+        ridge = 0.2 * 3 / len(history)
+        np.testing.assert_allclose(gradient + ridge * (vector - centre), 0, atol=3e-5)
+
+
+@given(usual=st.floats(0.5, 50), place=st.integers(0, len(HISTORIES) - 1))
+def test_one_history_has_the_ridge_that_its_length_makes_of_the_usual_one(
+    usual: float, place: int
+) -> None:
+    rows = rows_of([HISTORIES[place]])
+    found = user_risk(ridge=0.2, usual_length=usual)(rows)
+    alone = user_risk(ridge=0.2 * usual / len(HISTORIES[place]))(rows)
+    np.testing.assert_allclose(found, alone, atol=1e-5)
+
+
+def test_the_usual_length_is_the_geometric_mean_of_histories_that_are_not_empty() -> None:
+    assert usual_length(rows_of([[0, 1], [], [1], [2, 3, 4, 5]])) == pytest.approx(
+        (2 * 4) ** (1 / 3)
+    )
+    assert usual_length(rows_of([[], []])) == 1
+
+
+def test_only_vectors_that_are_not_free_have_a_ridge_that_follows_the_length() -> None:
+    users, pairs = random_floats(len(HISTORIES), DIMENSION), rows_of(HISTORIES)
+    assert user_risk(free=True).as_trained(users, pairs, least=0.1).usual_length is None
+    of_graph = user_risk().as_trained(users, pairs, least=0.1)
+    assert of_graph.usual_length == pytest.approx((3 * 6 * 2) ** (1 / 4))
+    implied = user_risk().implied_ridge(users, pairs)
+    assert of_graph.ridge == pytest.approx(max(0.1, 0.6 * implied))
 
 
 WEIGHTS = {"hard-sample": HardSample(), "uniform": Uniform(), "popularity": Popularity(0.5)}

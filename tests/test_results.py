@@ -230,17 +230,21 @@ def test_the_readme_has_the_method_and_nothing_else(tmp_path, table, lines):
     assert (found[0]["peak memory"], found[0]["training"]) == ("2.0 GiB", "10 s")
 
 
-def test_rivals_are_compared_on_a_card_where_there_are_any_the_best_first(tmp_path, table, lines):
+def test_rivals_are_on_a_card_where_they_were_run_on_one_the_best_first(tmp_path, table, lines):
     write_cells(tmp_path, [cell("dregn-cf"), cell("dregn-cf", "yelp2018")], test=metrics(0.1))
     write_cells(tmp_path, [cell("ngcf"), cell("pu", "amazon-book-75")], test=metrics(0.2))
     processor = {"device": "cpu", "cores": 2, "processor": "Some Processor"}
-    write_cells(tmp_path, [cell("wmf")], machine=processor)
+    write_cells(tmp_path, [cell("wmf")], machine=processor, test=metrics(0.15))
+    write_fit(tmp_path, "ngcf", machine=processor)
     found = rows(table.rivals(table.rival_lines(lines(tmp_path))))
-    assert [(row["data set"], row["preset"], row["published"]) for row in found] == [
+    shown = [tuple(row[name] for name in ("data set", "preset", "published")) for row in found]
+    assert shown == [
         ("amazon-book-75", "`pu`", "not published"),
         ("gowalla", "`ngcf`", ".1567 / .1325"),
+        ("gowalla", "`wmf`", "not published"),
         ("gowalla", "`dregn-cf`", ".1810 / .1541"),
     ]
+    assert ["Some Processor" in row["device"] for row in found] == [False, False, True, False]
 
 
 def test_what_falls_short_and_what_is_missing_is_said(tmp_path, table, lines):
