@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import sys
 
 import pytest
 
@@ -30,6 +31,18 @@ def test_what_is_missing_is_named_with_the_command_that_adds_it(
     assert examine()["extras"]["serve"] == "missing: pip install 'ratiorec[serve]'"
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: object())
     assert set(examine()["extras"].values()) == {"installed"}
+
+
+def test_where_models_are_only_served_there_is_no_torch_to_ask(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)  # an import fails as if it were not there
+    find = importlib.util.find_spec
+    without = lambda name: None if name == "torch" else find(name)  # noqa: E731
+    monkeypatch.setattr(importlib.util, "find_spec", without)
+    found = examine()
+    assert found["machine"]["device"] == "none to train on"
+    assert found["kernels"] == {"top-k": "numpy, exact"}
 
 
 def test_a_missing_core_library_does_not_end_the_examination(

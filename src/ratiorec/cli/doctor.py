@@ -71,6 +71,8 @@ def _version(package: str) -> str:
 
 
 def _devices() -> dict[str, Any]:
+    if not _has_torch():
+        return {"device": "none to train on"}
     import torch
 
     cards = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
@@ -83,6 +85,8 @@ def _devices() -> dict[str, Any]:
 
 def _kernels() -> dict[str, str]:
     """What a fit on this machine would run, by `--device auto`."""
+    if not _has_torch():  # enough to serve and to recommend
+        return {"top-k": "numpy, exact"}
     import torch
 
     if not torch.cuda.is_available():
@@ -102,6 +106,10 @@ def _kernels() -> dict[str, str]:
         "steps": "recorded as CUDA graphs",
         "top-k": "torch while training, else numpy, exact",
     }
+
+
+def _has_torch() -> bool:
+    return importlib.util.find_spec("torch") is not None
 
 
 def _extra(name: str, modules: tuple[str, ...]) -> str:

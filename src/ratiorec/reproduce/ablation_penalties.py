@@ -16,6 +16,7 @@ from ratiorec.reproduce.plan import Plan
 from ratiorec.reproduce.protocols import VALIDATED
 
 PENALTY = "training.penalty"
+COLUMNS = ("own λ", "best λ", "best at λ")
 # beside the preset's own, about thrice and ten times smaller and larger
 OTHERS = (0.005, 0.015, 0.135)
 OTHERS_OF: Mapping[str, tuple[float, ...]] = MappingProxyType({"pu": (1e-7, 1e-5, 1e-4)})
@@ -51,9 +52,7 @@ class AblationPenalties:
             title="Ablation with λ chosen for each row",
             caption="Best nDCG@20 on validation pairs with the preset's own λ and with the best "
             "of four; first seed, no test pair is read.",
-            columns=tuple(
-                f"{dataset_name(d)} {what}" for d in datasets for what in ("own λ", "best λ", "is")
-            ),
+            columns=tuple(f"{dataset_name(d)} {what}" for d in datasets for what in COLUMNS),
             rows=tuple(
                 Row(row, tuple(e for d in datasets for e in _entries(found[preset, d])))
                 for preset, row in self.rows.items()
