@@ -94,13 +94,13 @@ def test_the_gradient_vanishes_at_the_vector_that_is_found(free: bool) -> None:
         np.testing.assert_allclose(gradient + 0.2 * (vector - centre), 0, atol=3e-5)
 
 
-def test_a_longer_history_has_a_smaller_ridge() -> None:
+def test_a_history_shorter_than_the_usual_one_has_a_larger_ridge() -> None:
     risk = user_risk(ridge=0.2, usual_length=3.0, tolerance=1e-6)
     found = risk(rows_of(HISTORIES)).astype(np.float64)
     centres = risk.start(rows_of(HISTORIES))
     for vector, centre, history in zip(found, centres, HISTORIES, strict=True):
         gradient = hard_sample_gradient(vector, ITEMS, history, list(range(N_ITEMS)))
-        ridge = 0.2 * 3 / len(history)
+        ridge = 0.2 * max(1, 3 / len(history))
         np.testing.assert_allclose(gradient + ridge * (vector - centre), 0, atol=3e-5)
 
 
@@ -110,7 +110,7 @@ def test_one_history_has_the_ridge_that_its_length_makes_of_the_usual_one(
 ) -> None:
     rows = rows_of([HISTORIES[place]])
     found = user_risk(ridge=0.2, usual_length=usual)(rows)
-    alone = user_risk(ridge=0.2 * usual / len(HISTORIES[place]))(rows)
+    alone = user_risk(ridge=0.2 * max(1, usual / len(HISTORIES[place])))(rows)
     np.testing.assert_allclose(found, alone, atol=1e-5)
 
 

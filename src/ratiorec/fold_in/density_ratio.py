@@ -32,16 +32,18 @@ class _Own(NamedTuple):
     vectors: FloatMatrix
     weights: NDArray[np.float64]  # c_i
     n_positives: NDArray[np.int64]  # of each user
+    ridges: Vectors  # ρ_u [n, 1]
 
 
 @dataclass(frozen=True, eq=False)
 class UserRisk:
-    """min over e of R_u(e) + ρ/2 ‖e − b_u‖², from the vector of a learned step on (theory: F3).
+    """min over e of R_u(e) + ρ_u/2 ‖e − b_u‖², from the vector of a learned step on (theory: F3).
 
     b_u is that vector, or 0 where training had a `free` vector for each user. The gradient sums
     over `candidates`, the matrix of a Newton step over the fewer of `sketch`, which decides how
-    fast the minimum is found and not where it is. `ridge` is ρ and `item_weights` are c_i; a
-    user is done when a step is shorter than `tolerance` of the vector.
+    fast the minimum is found and not where it is. `item_weights` are c_i. `ridge` is ρ and
+    `usual_length` n̄: ρ_u = ρ max(1, n̄/|I_u⁺|), or ρ for everybody where there is none (theory: F5).
+    A user is done when a step is shorter than `tolerance` of the vector.
     """
 
     family: Family
@@ -50,16 +52,21 @@ class UserRisk:
     candidates: Candidates
     sketch: Candidates
     ridge: float = 0.0
+    usual_length: float | None = None
     free: bool = False
     tolerance: float = 0.1
 
     def as_trained(self, users: FloatMatrix, pairs: Pairs, *, least: float) -> UserRisk:
         """The same with a ridge that trained users tell, and never less than `least` (theory: F5).
 
-        Of free vectors it is the one they are at rest with, and else a share of that.
+        Of free vectors it is the one they are at rest with, for everybody; else it is a share of
+        that, and more for histories shorter than is usual.
         """
-        share = 1 if self.free else _SHARE_OF_RIDGE
-        return replace(self, ridge=max(least, share * self.implied_ridge(users, pairs)))
+        implied = self.implied_ridge(users, pairs)
+        if self.free:
+            return replace(self, ridge=max(least, implied))
+        ridge = max(least, _SHARE_OF_RIDGE * implied)
+        return replace(self, ridge=ridge, usual_length=usual_length(pairs))
 
     def implied_ridge(self, users: FloatMatrix, pairs: Pairs) -> float:
         """−Σ_u ∇R_uᵀ(e_u − b_u) / Σ_u ‖e_u − b_u‖² over some trained users (theory: F5)."""
@@ -101,7 +108,7 @@ class UserRisk:
         """Newton steps for every user until that user's are small, whatever the others need."""
         vectors, centres = steps.astype(np.float64), self._centres(steps)
         active, own = np.arange(len(rows)), self._own(histories, rows)
-        slope = self._slope(vectors, own) + self.ridge * (vectors - centres)
+        slope = self._slope(vectors, own) + own.ridges * (vectors - centres)
         for _ in range(_MOST_STEPS):
             here = vectors[active]
             moves = -solved(self._curvature(here, own), slope)
@@ -125,14 +132,14 @@ class UserRisk:
         changed along a straight line.
         """
         ahead = vectors + moves
-        slope_ahead = self._slope(ahead, own) + self.ridge * (ahead - centres)
+        slope_ahead = self._slope(ahead, own) + own.ridges * (ahead - centres)
         before = np.einsum("nd,nd->n", slope, moves)  # never positive
         after = np.einsum("nd,nd->n", slope_ahead, moves)
         steep = after > -before / 2
         if steep.any():
             shares = np.where(steep, before / np.where(steep, before - after, 1), 1)
             ahead = vectors + shares[:, None] * moves
-            slope_ahead = self._slope(ahead, own) + self.ridge * (ahead - centres)
+            slope_ahead = self._slope(ahead, own) + own.ridges * (ahead - centres)
         return ahead, slope_ahead
 
     def _slope(self, vectors: Vectors, own: _Own) -> Vectors:
@@ -150,7 +157,7 @@ class UserRisk:
         return self.family.positive(scores, own.weights, own.rows, prior)
 
     def _curvature(self, vectors: Vectors, own: _Own) -> Vectors:
-        """Σ_i of how the pull on a score changes · e_i e_iᵀ + ρI, without what is not convex."""
+        """Σ_i of how the pull on a score changes · e_i e_iᵀ + ρ_u I, without what is not convex."""
         scores = self.sketch.rows.products(vectors.astype(np.float32))
         unlabelled = self.family.unlabelled(scores, self.sketch.weights).change
         positive = self._of_positives(vectors, own).change
@@ -162,13 +169,22 @@ class UserRisk:
                 own.vectors[start:end], np.maximum(positive[start:end], 0)
             )
         diagonal = np.einsum("nii->ni", matrices)
-        diagonal += self.ridge + np.finfo(np.float32).eps * diagonal.mean(1, keepdims=True)
+        diagonal += own.ridges + np.finfo(np.float32).eps * diagonal.mean(1, keepdims=True)
         return matrices
 
     def _own(self, histories: Pairs, rows: NDArray[np.int64]) -> _Own:
         places, items = pairs_of(histories, rows)
         n_positives = histories.indptr[rows + 1] - histories.indptr[rows]
-        return _Own(places, self.start.items[items], self.item_weights[items], n_positives)
+        ridges = np.full((len(rows), 1), self.ridge)
+        if self.usual_length is not None:
+            ridges *= np.maximum(1, self.usual_length / n_positives[:, None])
+        return _Own(places, self.start.items[items], self.item_weights[items], n_positives, ridges)
+
+
+def usual_length(pairs: Pairs) -> float:
+    """The geometric mean of how many pairs a user has, of those who have any (theory: F5)."""
+    lengths = np.diff(pairs.indptr)
+    return float(np.exp(np.log(lengths[lengths > 0]).mean())) if len(pairs.indices) else 1.0
 
 
 def _lengths(vectors: Vectors) -> NDArray[np.float64]:
