@@ -3,42 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 
 import numpy as np
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.scorers import Indices
 from ratiorec.seen import SeenItems
+from ratiorec.serve.lines import Lines
 
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Ids and names without regard to capitals; `by_users` has the items with most users first."""
+    """Ids and names of all items; `by_users` has those with most users first, as `lines` do."""
 
-    texts: list[str]
     by_users: Indices
+    lines: Lines
 
     @classmethod
     def of(cls, items: Vocabulary, seen: SeenItems) -> Catalogue:
         """The catalogue of a model's items."""
-        texts = [str(identifier) for identifier in items.ids.tolist()]
-        if items.names is not None:
-            names = items.names.tolist()
-            texts = [f"{text}\n{name}" for text, name in zip(texts, names, strict=True)]
-        counts = np.bincount(seen.indices, minlength=len(items))
-        return cls([text.casefold() for text in texts], np.argsort(-counts, kind="stable"))
+        by_users = np.argsort(-np.bincount(seen.indices, minlength=len(items)), kind="stable")
+        columns = [items.ids] if items.names is None else [items.ids, items.names]
+        words = zip(*(column[by_users].tolist() for column in columns), strict=True)
+        return cls(by_users, Lines.of(map(str, line) for line in words))
 
     def find(self, query: str, k: int) -> list[int]:
         """The first k items that have the query in id or name, those with most users first.
 
         An item whose id or name is the query stands before all others.
         """
-        wanted = query.casefold()
-        found = (item for item in self.by_users.tolist() if wanted in self.texts[item])
-        if not wanted:
-            return list(islice(found, k))
-        everything = list(found)
-        exact = [item for item in everything if wanted in self.texts[item].split("\n")]
-        others = (item for item in everything if wanted not in self.texts[item].split("\n"))
-        return [*exact, *others][:k]
+        found = chain(self.lines.equal_to(query) if query else (), self.lines.containing(query))
+        lines = list(islice(dict.fromkeys(islice(found, 2 * k)), k))
+        chosen: list[int] = self.by_users[lines].tolist()
+        return chosen
