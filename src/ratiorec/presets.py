@@ -57,9 +57,9 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         # the same model from a start that knows the pairs, in fewer and longer steps
         "dregn-cf-fast": Settings(
             encoder=LightGCN(initial=Spectral()),
-            batches=UserBatches(5000, least_steps=6),
+            batches=UserBatches(2500, least_steps=10),
             training=Training(
-                learning_rate=0.06, schedule=Falling(60), validate_every=1, steps_between=24
+                learning_rate=0.06, schedule=Falling(120), validate_every=1, steps_between=24
             ),
         ),
         # the same risk on free vectors: no graph, cheaper steps
