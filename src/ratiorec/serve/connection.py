@@ -125,8 +125,9 @@ class BoundedConnection(H11Protocol):
             h11.EndOfMessage(),
         )
         try:
-            for event in events:
-                self.transport.write(self.conn.send(event) or b"")
+            answer = b"".join(self.conn.send(event) or b"" for event in events)
         except h11.LocalProtocolError:  # an answer has begun already
-            pass
+            answer = b""
+        # at once: a client that still sends may lose what comes after a first piece
+        self.transport.write(answer)
         self.transport.close()
