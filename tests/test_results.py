@@ -48,17 +48,17 @@ def test_the_tables_on_the_pages_are_those_the_results_give():
     assert done.returncode == 0
 
 
-def require_origin(record, command):
+def assert_origin(record, command):
     assert record.keys() >= KEYS
     assert {"train", "total"} <= record["seconds"].keys()
     assert record["command"].startswith(command)
     assert re.fullmatch("[0-9a-f]{7,40}", record["commit"])
 
 
-def require_cell(path):
+def assert_cell(path):
     """A cell is where its content says, on the data that the reproduction saw, from anywhere."""
     record = json.loads(path.read_bytes())
-    require_origin(record, "ratiorec reproduce ")
+    assert_origin(record, "ratiorec reproduce ")
     assert record.keys() >= {"cell", "max_seconds"}
     dataset = path.parent
     assert dataset.name == record["dataset"]
@@ -71,7 +71,7 @@ def require_cell(path):
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.name)
 def test_a_fit_record_says_how_it_was_obtained(path):
-    require_origin(json.loads(path.read_text()), "ratiorec fit ")
+    assert_origin(json.loads(path.read_text()), "ratiorec fit ")
 
 
 def test_there_are_records():
@@ -80,7 +80,7 @@ def test_there_are_records():
 
 @pytest.mark.parametrize("path", CELLS, ids=lambda path: f"{path.parent.name}-{path.stem}")
 def test_a_cell_says_how_it_was_obtained(path):
-    require_cell(path)
+    assert_cell(path)
 
 
 def test_no_failure_tells_a_place_on_a_machine():
@@ -289,7 +289,7 @@ def test_a_cell_that_does_not_say_how_it_was_obtained_is_found(tmp_path, fault):
     write_cells(tmp_path, [cell("ngcf")])
     (path,) = (tmp_path / "reproduce" / "cells").rglob("*.json")
     record = json.loads(path.read_bytes())
-    require_cell(path)
+    assert_cell(path)
     path.write_text(json.dumps(record | fault))
     with pytest.raises(AssertionError):
-        require_cell(path)
+        assert_cell(path)

@@ -26,6 +26,7 @@ from ratiorec.errors import ConfigError, StoppedError
 from ratiorec.events import EpochFinished, Observer, StepTaken
 from ratiorec.fit_options import FitOptions
 from ratiorec.machine import available_memory_mb
+from ratiorec.packing import Arrays
 from ratiorec.runs import Run
 from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.seen import SeenItems
@@ -104,8 +105,7 @@ class Fit:
             if phase == "search":
                 assert self.best is not None
                 assert self.best_scorer is not None
-                # whoever is asked about has all pairs for a history, not only those of the search
-                best = rebound(self.best_scorer, SeenItems.of(self.data))
+                best = self._stored(self.best_scorer.kind, self.best_scorer.arrays())
                 return self._fitted(best, int(self.best["step"]), run)
             return self._fitted(run.scorer(), run.step, run)
 
@@ -279,7 +279,11 @@ class Fit:
         arrays = {name.removeprefix("best."): tensors.pop(name).numpy() for name in names}
         if progress.best is None or not arrays:
             return None
-        return SCORERS[progress.best["kind"]].from_arrays(arrays, SeenItems.of(self.data))
+        return self._stored(progress.best["kind"], arrays)
+
+    def _stored(self, kind: str, arrays: Arrays) -> StoredScorer:
+        """A model for users who have all pairs for a history, not only those of the search."""
+        return SCORERS[kind].from_arrays(arrays, SeenItems.of(self.data))
 
     def _fitted(self, scorer: StoredScorer, n_steps: int, run: Run) -> Fitted:
         held_out = self.split.held_out if self.split else None
@@ -293,11 +297,6 @@ class Fit:
             stopped_by=None if self.best is None else self.best["stopped_by"],
             seconds=self.seconds,
         )
-
-
-def rebound(scorer: StoredScorer, histories: SeenItems) -> StoredScorer:
-    """The same model for users with these histories."""
-    return SCORERS[scorer.kind].from_arrays(scorer.arrays(), histories)
 
 
 def _seed_sequence(seed: int) -> np.random.SeedSequence:

@@ -17,7 +17,7 @@ from ratiorec.reproduce.protocols import VALIDATED
 
 PENALTY = "training.penalty"
 COLUMNS = ("own λ", "best λ", "best at λ")
-# beside the preset's own, about thrice and ten times smaller and larger
+# beside the preset's own: a ninth, a third and thrice as much; of `pu` powers of ten
 OTHERS = (0.005, 0.015, 0.135)
 OTHERS_OF: Mapping[str, tuple[float, ...]] = MappingProxyType({"pu": (1e-7, 1e-5, 1e-4)})
 SETTING_OF: Mapping[str, str] = MappingProxyType({"dregn-cf-static": f"second.{PENALTY}"})
@@ -65,22 +65,24 @@ class AblationPenalties:
         self, found: Mapping[tuple[str, str], _Figures], datasets: tuple[str, ...]
     ) -> Iterator[str]:
         for dataset in datasets:
-            full = found[self.full, dataset]
-            rows = {row: found[preset, dataset] for preset, row in self.rows.items()}
-            known = {row: figures for row, figures in rows.items() if figures.best is not None}
-            if full.own is None or len(known) < 2:
+            bar = found[self.full, dataset].with_own
+            best = {
+                row: found[preset, dataset].with_best
+                for preset, row in self.rows.items()
+                if preset != self.full
+            }
+            known = {row: value for row, value in best.items() if value is not None}
+            if bar is None or not known:
                 continue
-            above = [row for row, one in known.items() if _value(one, one.best) > _value_own(full)]
-            place = f"{dataset_name(dataset)}, λ of each row"
-            if above:
-                yield f"{place}: {listed(above)} above (h) with its own λ."
-            else:
-                yield f"{place}: no row comes up to (h) with its own λ, {figure(_value_own(full))}."
+            above = [row for row, value in known.items() if value > bar]
+            told = f"{listed(above)} above" if above else f"none of {listed(list(known))} above"
+            full = f"{self.rows[self.full]} with its own, {figure(bar)}"
+            yield f"{dataset_name(dataset)}, best λ of each row: {told} {full}."
 
 
 @dataclass(frozen=True)
 class _Figures:
-    """Validation nDCG@20 by λ, and the preset's own λ where that was run."""
+    """Validation nDCG@20 by λ, as far as it was run, and the preset's own λ."""
 
     by_penalty: Mapping[float, float]
     own: float | None
@@ -89,14 +91,13 @@ class _Figures:
     def best(self) -> float | None:
         return max(self.by_penalty, key=lambda p: self.by_penalty[p], default=None)
 
+    @property
+    def with_own(self) -> float | None:
+        return None if self.own is None else self.by_penalty.get(self.own)
 
-def _value(figures: _Figures, penalty: float | None) -> float:
-    assert penalty is not None
-    return figures.by_penalty[penalty]
-
-
-def _value_own(figures: _Figures) -> float:
-    return _value(figures, figures.own)
+    @property
+    def with_best(self) -> float | None:
+        return None if self.best is None else self.by_penalty[self.best]
 
 
 def _others(plan: Plan, preset: str, dataset: str) -> Iterator[Cell]:
@@ -113,15 +114,16 @@ def _by_penalty(findings: Findings, preset: str, dataset: str) -> _Figures:
     cells = [cell for cell in (own, *_others(plan, preset, dataset)) if cell is not None]
     records = {cell: record for cell in cells if (record := findings.record(cell)) is not None}
     figures = {_penalty(preset, cell): _ndcg(record) for cell, record in records.items()}
-    return _Figures(figures, _penalty(preset, own) if own is not None and own in records else None)
+    return _Figures(figures, None if own is None else _penalty(preset, own))
 
 
 def _entries(figures: _Figures) -> tuple[Measured | str, ...]:
-    best = figures.best
-    own = NOT_RUN if figures.own is None else Measured((_value_own(figures),))
-    if best is None:
-        return own, NOT_RUN, NOT_RUN
-    return own, Measured((_value(figures, best),)), f"{best:g}"
+    at_best = NOT_RUN if figures.best is None else f"{figures.best:g}"
+    return _entry(figures.with_own), _entry(figures.with_best), at_best
+
+
+def _entry(value: float | None) -> Measured | str:
+    return NOT_RUN if value is None else Measured((value,))
 
 
 def _penalty(preset: str, cell: Cell) -> float:
