@@ -16,7 +16,7 @@ from ratiorec.risk.correction import as_sampled, inverse_inclusion
 from ratiorec.risk.density_ratio import DensityRatio
 from ratiorec.risk.pairwise import BPR
 from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import HardSample, Popularity, Uniform
+from ratiorec.risk.weights import Confident, HardSample, Popularity, Uniform
 from ratiorec.scores import SOFTPLUS
 from ratiorec.settings import AnySettings, Settings, TwoStage
 from ratiorec.training import Training
@@ -72,9 +72,9 @@ def test_the_rows_of_the_ablation_differ_from_the_method_as_the_paper_says() -> 
     }
     for name, risk in rows.items():
         assert preset(name) == dataclasses.replace(preset("dregn-cf"), risk=risk), name
-    # a class probability is small, and so is what a positive gains; and it is long in coming
-    milder = Training(penalty=1e-6, validate_every=10, patience=15)
-    weighted_pu = dataclasses.replace(preset("dregn-cf"), risk=WeightedPU(), training=milder)
+    # a class probability is so small that positives must count more than unlabelled pairs
+    confident, milder = WeightedPU(weights=Confident(3000)), Training(penalty=0.01)
+    weighted_pu = dataclasses.replace(preset("dregn-cf"), risk=confident, training=milder)
     assert preset("pu") == weighted_pu
 
 

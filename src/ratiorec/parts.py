@@ -65,6 +65,7 @@ KINDS: Mapping[str, Mapping[str, type]] = MappingProxyType(
             "hard-sample": weights.HardSample,
             "uniform": weights.Uniform,
             "popularity": weights.Popularity,
+            "confident": weights.Confident,
         },
         "batches": {"users": UserBatches, "pairs": PairBatches},
         "sampler": {

@@ -27,7 +27,7 @@ from ratiorec.risk.density_ratio import DensityRatio
 from ratiorec.risk.multinomial import Multinomial
 from ratiorec.risk.pairwise import BPR
 from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import Popularity, Uniform
+from ratiorec.risk.weights import Confident, Popularity, Uniform
 from ratiorec.risk.whole_data import WholeData
 from ratiorec.schedules import Falling
 from ratiorec.settings import AnySettings, Settings, Solved, TwoStage
@@ -65,11 +65,8 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         # the same risk on free vectors: no graph, cheaper steps
         "dre-mf": Settings(encoder=Factorisation()),
         # rows (a) to (g) of the ablation
-        # the prior makes the gain of a positive so small that a larger λ leaves nothing of it
-        # all scores must fall before any differ, and that is a long flat stretch
-        "pu": Settings(
-            risk=WeightedPU(), training=Training(penalty=1e-6, validate_every=10, patience=15)
-        ),
+        # probabilities near a thousandth lie where the link is flat; confident positives are not
+        "pu": Settings(risk=WeightedPU(weights=Confident(3000)), training=Training(penalty=0.01)),
         "dre": Settings(risk=WeightedDRE()),
         "dregn-cf-no-is": Settings(risk=DensityRatio(sampling=as_sampled)),
         "dregn-cf-no-nn": Settings(risk=DensityRatio(upper_bound=math.inf)),

@@ -58,6 +58,14 @@ def popularity(exponent: float) -> WeightRule:
     return rule
 
 
+def confident(positive_weight: float) -> WeightRule:
+    def rule(sample: Sample, ratios: list[list[float]]) -> PairWeights:
+        ones = [[1.0 for _ in row] for row in ratios]
+        return [[positive_weight for _ in row] for row in ratios], ones
+
+    return rule
+
+
 def hard_sample(sample: Sample, ratios: list[list[float]]) -> PairWeights:
     return [[1 / r for r in row] for row in ratios], ratios
 

@@ -55,7 +55,7 @@ def test_each_row_of_the_ablation_is_run_with_three_other_penalties_on_validatio
     assert all(cell.on_validation for cell in others)
     changed = {cell.changes[0][0] for cell in others if cell.preset == "dregn-cf-static"}
     assert changed == {"second.training.penalty"}
-    assert {cell.changes[0][1] for cell in others if cell.preset == "pu"} == {1e-7, 1e-5, 1e-4}
+    assert {cell.changes[0][1] for cell in others if cell.preset == "pu"} == {0.001, 0.003, 0.03}
     fixed = cells_of(named("table-ablation"), Plan("paper", ("gowalla",)))
     assert not any(cell.changes for cell in fixed)
 

@@ -6,7 +6,7 @@ import torch
 
 import reference.risk as slow
 from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import HardSample, Popularity, Uniform, Weights
+from ratiorec.risk.weights import Confident, HardSample, Popularity, Uniform, Weights
 from ratiorec.scores import EXPONENTIAL, LINKS, Embeddings
 from reference.comparison import as_sample, assert_equal_to_reference, random_embeddings
 from small_data import handmade_batch, random_batch
@@ -15,6 +15,7 @@ WEIGHTS: dict[str, tuple[Weights, slow.WeightRule]] = {
     "uniform": (Uniform(), slow.uniform),
     "popularity": (Popularity(0.75), slow.popularity(0.75)),
     "hard-sample": (HardSample(), slow.hard_sample),
+    "confident": (Confident(20), slow.confident(20)),
 }
 
 

@@ -6,7 +6,15 @@ import torch
 from torch import Tensor
 
 from ratiorec.risk.fused.term import unlabelled_weight
-from ratiorec.risk.weights import Frozen, HardSample, Popularity, Uniform, UnlabelledWeight, Weights
+from ratiorec.risk.weights import (
+    Confident,
+    Frozen,
+    HardSample,
+    Popularity,
+    Uniform,
+    UnlabelledWeight,
+    Weights,
+)
 from ratiorec.scores import EXPONENTIAL, SOFTPLUS, Embeddings
 from reference.comparison import random_embeddings
 from small_data import handmade_batch, random_batch
@@ -48,6 +56,11 @@ def test_popularity_weighs_unlabelled_pairs_by_a_power_of_the_items_degree() -> 
     assert weights.positive(BATCH, RATIO).tolist() == [1, 1, 1]
     assert on_positives(weights).tolist() == [4**0.5, 16**0.5, 9**0.5]
     assert on_positives(Popularity(exponent=0)).tolist() == [1, 1, 1]
+
+
+def test_a_confident_positive_counts_as_much_as_many_unlabelled_pairs() -> None:
+    assert Confident(20).positive(BATCH, RATIO).tolist() == [20, 20, 20]
+    assert on_positives(Confident(20)).tolist() == [1, 1, 1]
 
 
 def test_hard_sample_weights_pull_low_positives_and_push_high_candidates() -> None:

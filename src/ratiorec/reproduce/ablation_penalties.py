@@ -17,9 +17,9 @@ from ratiorec.reproduce.protocols import VALIDATED
 
 PENALTY = "training.penalty"
 COLUMNS = ("own λ", "best λ", "best at λ")
-# beside the preset's own: a ninth, a third and thrice as much; of `pu` powers of ten
+# beside the preset's own: a ninth, a third and thrice as much; of `pu` about as far
 OTHERS = (0.005, 0.015, 0.135)
-OTHERS_OF: Mapping[str, tuple[float, ...]] = MappingProxyType({"pu": (1e-7, 1e-5, 1e-4)})
+OTHERS_OF: Mapping[str, tuple[float, ...]] = MappingProxyType({"pu": (0.001, 0.003, 0.03)})
 SETTING_OF: Mapping[str, str] = MappingProxyType({"dregn-cf-static": f"second.{PENALTY}"})
 
 

@@ -127,7 +127,7 @@ def _paper_changes(preset: str, dataset: str) -> dict[str, float] | None:
     if preset == "dregn-cf-static":
         whole = fixed.changes()
         return {f"{stage}.{n}": v for stage in ("first", "second") for n, v in whole.items()}
-    # the prior makes the gain of a positive so small that this λ would leave nothing of `pu`
+    # a probability and a ratio differ in scale, and so do their λ
     return fixed.changes(bounded=preset in _BOUNDED, penalised=preset != "pu")
 
 

@@ -73,6 +73,19 @@ class Popularity:
 
 
 @dataclass(frozen=True)
+class Confident:
+    """w⁺ = c⁺, w⁻ = 1; only in plain means does the constant count (theory: W6)."""
+
+    positive_weight: float = 3000.0
+
+    def positive(self, batch: Batch, ratio: PerPositive) -> PerPositive:
+        return torch.full_like(ratio, self.positive_weight)
+
+    def unlabelled(self, batch: Batch) -> UnlabelledWeight:
+        return UnlabelledWeight(torch.ones_like(batch.popularity))
+
+
+@dataclass(frozen=True)
 class HardSample:
     """w⁺ = 1/r̂, w⁻ = r̂ of the model being trained, at every step anew (theory: W3)."""
 
