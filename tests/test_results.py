@@ -100,14 +100,17 @@ def test_the_commits_of_all_records_are_in_the_history():
     assert [c for c in told if not any(commit.startswith(c) for commit in known)] == []
 
 
-@pytest.mark.skipif(not (REPRODUCED / "report.md").exists(), reason="there is no report")
-def test_the_report_follows_from_the_files_alone(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("protocol", "report"), [("validated", "report.md"), ("paper", "report-paper.md")]
+)
+def test_each_report_follows_from_the_files_alone(protocol, report, tmp_path, monkeypatch, capsys):
     for name in ("cells", "datasets", "failures"):
         if (REPRODUCED / name).exists():
             shutil.copytree(REPRODUCED / name, tmp_path / name)
     cli = CommandLine(monkeypatch, capsys)
-    assert cli("reproduce", "all", "--report-only", "--out", tmp_path).code == 0
-    assert (tmp_path / "report.md").read_text() == (REPRODUCED / "report.md").read_text()
+    told = cli("reproduce", "all", "--report-only", "--protocol", protocol, "--out", tmp_path)
+    assert told.code == 0
+    assert (tmp_path / report).read_text() == (REPRODUCED / report).read_text()
 
 
 # The rest is about tables from made-up records.

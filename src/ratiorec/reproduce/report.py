@@ -66,12 +66,16 @@ def build(target: str, targets: Sequence[Target], findings: Findings) -> Report:
 
 
 def write(report: Report, folder: Path, *, protocol: str) -> dict[str, Path]:
-    """Write `report.html`, `report.md`, `report.json` and the chosen settings; where they are."""
+    """Write the page, its Markdown and JSON, and the chosen settings; where they are.
+
+    They are `report.html` and so on, `report-paper.html` under the protocol `paper`.
+    """
     make_folder(folder)
-    paths = {"html": folder / "report.html", "markdown": folder / "report.md"}
+    name = "report" if protocol == VALIDATED else f"report-{protocol}"
+    paths = {"html": folder / f"{name}.html", "markdown": folder / f"{name}.md"}
     write_page(paths["html"], report.exhibits, title=report.title, facts=report.facts)
     write_markdown(paths["markdown"], report.exhibits, title=report.title, facts=report.facts)
-    paths["json"] = folder / "report.json"
+    paths["json"] = folder / f"{name}.json"
     write_json(paths["json"], report.to_json())
     for dataset, toml in report.chosen.items():
         path = folder / "chosen" / f"{protocol}-{dataset}.toml"
