@@ -1,10 +1,15 @@
-"""Runs where there is a graphics card: python -m pytest --noconftest tests/test_capture.py"""
+"""Most of it needs a graphics card: python -m pytest --noconftest tests/test_capture.py"""
 
 from __future__ import annotations
+
+import contextlib
+import gc
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from ratiorec.capture import WARM_UP_STEPS, Captured
 from ratiorec.data.batches import UserBatches
@@ -104,3 +109,44 @@ def test_a_run_restored_on_the_card_goes_on() -> None:
     again = run(LightGCN(8), Uniform())
     again.restore(*first.state())
     np.testing.assert_allclose(risks(again, 2), expected[whole.n_steps :], rtol=1e-3)
+
+
+@dataclass(frozen=True)
+class OneTensor:
+    values: Tensor
+
+
+class NoGraph:
+    """Stands in for a card's recording."""
+
+    def register_generator_state(self, noise: torch.Generator) -> None:
+        pass
+
+
+@pytest.mark.parametrize("was_on", [True, False])
+def test_nothing_is_collected_while_a_step_is_recorded(
+    was_on: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", NoGraph)
+    monkeypatch.setattr(torch.cuda, "graph", contextlib.nullcontext)
+    found = []
+
+    def step(batch: OneTensor) -> Tensor:
+        found.append(gc.isenabled())
+        if len(found) == 2:
+            raise ValueError("a step that fails")
+        return batch.values
+
+    captured = Captured(step, noise=torch.Generator())
+    before = gc.isenabled()
+    (gc.enable if was_on else gc.disable)()
+    try:
+        captured._record(OneTensor(torch.ones(1)))
+        after = [gc.isenabled()]
+        with pytest.raises(ValueError, match="a step that fails"):
+            captured._record(OneTensor(torch.ones(1)))
+        after.append(gc.isenabled())
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert found == [False, False]
+    assert after == [was_on, was_on]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import gc
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -50,7 +52,7 @@ class Captured:
         held = type(batch)(*values)
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._noise)
-        with torch.cuda.graph(graph):
+        with _no_collection(), torch.cuda.graph(graph):
             risk = self._step(held)
         return _Recording(graph, held, risk)
 
@@ -66,6 +68,18 @@ class _Recording(NamedTuple):
                 held.copy_(given)
         self.graph.replay()
         return self.risk.clone()
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Garbage waits: the recording of an earlier model, freed during this one, would spoil it."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _values(batch: Any) -> list[Any]:
