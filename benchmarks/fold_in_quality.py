@@ -109,8 +109,10 @@ def model_of(pairs: Interactions, options: argparse.Namespace) -> Artifact:
     if folder is not None and folder.exists():
         model = Artifact.load(folder)
         assert model.card["data"]["sha256"] == pairs.sha256
+        assert model.card["preset"] == options.preset
+        assert model.card["epochs"] == epochs_of(pairs, options)
         return model
-    model = trained(pairs, options.preset, options.steps, options.seed)
+    model = trained(pairs, options)
     if folder is not None:
         model.save(folder)
     return model
@@ -129,14 +131,29 @@ def of_users(data: Interactions, users: NDArray[np.int64]) -> Interactions:
     )
 
 
-def trained(data: Interactions, name: str, n_steps: int, seed: int) -> Artifact:
+def epochs_of(data: Interactions, options: argparse.Namespace) -> int:
+    """Whole epochs with about as many steps as were asked for."""
+    n_steps = settings_of(options.preset).batches(data, device=torch.device("cpu")).n_steps
+    return max(1, round(options.steps / n_steps))
+
+
+def trained(data: Interactions, options: argparse.Namespace) -> Artifact:
+    settings = settings_of(options.preset)
+    training = replace(settings.training, epochs=epochs_of(data, options))
+    return rr.fit(
+        data,
+        preset=options.preset,
+        settings=replace(settings, training=training),
+        seed=options.seed,
+        device="cpu",
+        options=rr.FitOptions(validation=0),
+    )
+
+
+def settings_of(name: str) -> Settings:
     settings = preset(name)
     assert isinstance(settings, Settings)
-    n_steps_of_epoch = settings.batches(data, device=torch.device("cpu")).n_steps
-    epochs = max(1, round(n_steps / n_steps_of_epoch))
-    settings = replace(settings, training=replace(settings.training, epochs=epochs))
-    options = rr.FitOptions(validation=0)
-    return rr.fit(data, preset=name, settings=settings, seed=seed, device="cpu", options=options)
+    return settings
 
 
 def known(model: Artifact, users: NDArray[np.int64]) -> InnerProduct:

@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+from ratiorec.errors import ConfigError
+from ratiorec.risk.density_ratio import DensityRatio
 from ratiorec.risk.fused.term import unlabelled_weight
 from ratiorec.risk.weights import (
     Confident,
@@ -61,6 +65,23 @@ def test_popularity_weighs_unlabelled_pairs_by_a_power_of_the_items_degree() -> 
 def test_a_confident_positive_counts_as_much_as_many_unlabelled_pairs() -> None:
     assert Confident(20).positive(BATCH, RATIO).tolist() == [20, 20, 20]
     assert on_positives(Confident(20)).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, math.inf, math.nan])
+def test_a_weight_of_positives_that_is_none_is_refused(weight: float) -> None:
+    with pytest.raises(ConfigError, match="weight of positives") as refusal:
+        Confident(weight)
+    assert refusal.value.found == str(weight)
+
+
+def test_where_means_are_normalised_confidence_falls_away() -> None:
+    rng = np.random.default_rng(3)
+    batch = random_batch(rng, n_users=5, n_items=8)
+    embeddings = random_embeddings(rng, n_users=5, n_items=8, largest_score=3)
+    uniform, confident = (
+        DensityRatio(weights=w)(embeddings, batch) for w in (Uniform(), Confident(20))
+    )
+    torch.testing.assert_close(confident, uniform)
 
 
 def test_hard_sample_weights_pull_low_positives_and_push_high_candidates() -> None:

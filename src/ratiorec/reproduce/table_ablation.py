@@ -57,7 +57,8 @@ class TableAblation:
         yield TableExhibit(
             id="table-ablation",
             title="Ablation",
-            caption="Table 3 of the paper: (a) and (b) plain losses without ranking weights, (c) "
+            caption="Table 3 of the paper: (a) and (b) plain losses without ranking weights, where "
+            "in (a), unlike in the paper, a positive counts far more than an unlabelled pair, (c) "
             "without the sampling correction, (d) without the non-negative correction, (e) uniform "
             "weights, (f) weights by popularity, (g) weights of a first model that stay as they "
             "are, (h) everything.",

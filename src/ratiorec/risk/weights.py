@@ -6,12 +6,14 @@ list, and so it is data from which each execution makes its own part (theory: W5
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import torch
 
 from ratiorec.data.batches import Batch
+from ratiorec.errors import ConfigError
 from ratiorec.risk.fused.term import FirstModel, unlabelled_weight
 from ratiorec.risk.positives import pair_scores
 from ratiorec.scores import SOFTPLUS, Embeddings, Link
@@ -77,6 +79,15 @@ class Confident:
     """w⁺ = c⁺, w⁻ = 1; only in plain means does the constant count (theory: W6)."""
 
     positive_weight: float = 3000.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.positive_weight < math.inf:
+            raise ConfigError(
+                "the weight of positives must be positive",
+                where="risk.weights.positive_weight",
+                found=str(self.positive_weight),
+                wanted="a finite number above 0",
+            )
 
     def positive(self, batch: Batch, ratio: PerPositive) -> PerPositive:
         return torch.full_like(ratio, self.positive_weight)
