@@ -1,30 +1,41 @@
-"""How good lists are for users whom training has not seen, beside those it has.
+"""How good lists are after pairs have come in, beside those of a model trained on all pairs.
 
-    python benchmarks/fold_in_quality.py --seed 4
+    python benchmarks/fold_in_quality.py --splits 5 --first 4
+    python benchmarks/fold_in_quality.py --hold-out pairs
     python benchmarks/fold_in_quality.py --steps 24       # a quick look
+    python benchmarks/fold_in_quality.py --splits 30 --first 200 --device cuda --jobs 15
 
-A random tenth of the users is judged. One model is trained on all users; another without the
-judged tenth, whose users are then folded in from the same pairs (the training file, four fifths of
-all they have). Both are judged on the test file, and take the same fixed number of steps, up to a
-whole epoch: fewer users make shorter epochs. The interval of a ratio is the 95 % percentile
-interval of a paired bootstrap over the judged users.
+A split holds out a random tenth of the users, with all their pairs; or, of a random three tenths of
+the users, a random three tenths of their pairs. One model is trained on all pairs of the training
+file; another without those held out, which then come in: by `partial_fit`, items fixed, which gives
+new users what `fold_in` gives them; and by `update`. All are judged on the test file. Both models
+take the same fixed number of steps, up to a whole epoch: fewer users make shorter epochs.
 
-Two more ratios tell where the rest goes: users who are trained in both models, without the judged
-tenth to with it; and the judged users, folded in by the model that has trained them to their own
-vectors there. Short histories are a few random pairs of each judged user, judged on the same test
-pairs, with the ridge that follows the length and with one ridge for all. How the ridge follows the
-length (docs/theory.md, F5) was chosen on seeds 0, 2 and 3. Prints one JSON object.
+Figures are ratios to what the same users have in the model of all pairs: the mean over the splits,
+and its 95 % interval by the spread of the splits, each of which has users and models of its own.
+Judged are the users of held-out pairs, and every fifth of the others. Where the users are held out,
+`where_trained` folds them in by the model that has trained them; and short histories are a few
+random pairs of each, judged on the same test pairs: the ridge that follows the length, to one ridge
+for all.
+
+What was chosen on which splits: docs/guide.md. Prints one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -32,90 +43,225 @@ from numpy.typing import NDArray
 
 import ratiorec as rr
 from ratiorec.artifact import Artifact
+from ratiorec.data.dataset import Dataset
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.evaluate import evaluate
 from ratiorec.fold_in.density_ratio import UserRisk
 from ratiorec.presets import preset
 from ratiorec.scorers import InnerProduct, StoredScorer
-from ratiorec.seen import SeenItems, pairs_of
+from ratiorec.seen import SeenItems, some_of
 from ratiorec.settings import Settings
 
 METRICS = ("recall@20", "ndcg@20")
-DRAWS = 1000
 SHORT = (1, 2, 4)
+EVERY = 5  # of the users who are not held out
 
-PerUser = Mapping[str, NDArray[np.float64]]
+Figures = dict[str, float]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", default="gowalla")
-    parser.add_argument("--preset", default="dregn-cf-fast")
-    parser.add_argument("--steps", type=int, default=240)
-    parser.add_argument("--seed", type=int, default=0, help="of the split and of training")
-    parser.add_argument("--models", type=Path, help="keep the two models here, and use them again")
-    options = parser.parse_args()
-    data = rr.load(options.data)
-    assert data.test is not None
-    order = np.random.default_rng(options.seed).permutation(data.train.n_users)
-    n_judged = len(order) // 10
-    judged, others = np.sort(order[:n_judged]), np.sort(order[n_judged:])
+    options = parsed()
+    splits = range(options.first, options.first + options.splits)
+    with tempfile.TemporaryDirectory() as folder:
+        for seed in splits:
+            train_both(seed, options, Path(folder))
+        found = judged_splits(splits, options, Path(folder))
     result = {
         "data": options.data,
         "preset": options.preset,
-        **compare(
-            model_of(data.train, options),
-            model_of(of_users(data.train, others), options),
-            (judged, others),
-            data.test,
-        ),
+        "device": options.device,
+        "held_out": options.hold_out,
+        "splits": found,
+        "mean": summary([each["ratios"] for each in found]),
     }
     print(json.dumps(result, indent=2))
 
 
-def compare(
-    everyone: Artifact,
-    without: Artifact,
-    parts: tuple[NDArray[np.int64], NDArray[np.int64]],
-    test: Interactions,
-) -> dict[str, Any]:
-    """All figures of the judged users and the others, by a model of all and one of the others."""
-    judged, others = parts
-    of_judged, of_others = of_users(test, judged), of_users(test, others)
-    rows, items = pairs_of(everyone.seen, judged)
-    histories = SeenItems(np.searchsorted(rows, np.arange(len(judged) + 1)), items)
-    trained_in = judge(known(everyone, judged), histories, of_judged)
-    folded_in = judge(folded(without, histories), histories, of_judged)
-    again = judge(folded(everyone, histories), histories, of_judged)
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", default="gowalla")
+    parser.add_argument("--preset", default="dregn-cf-fast")
+    parser.add_argument("--steps", type=int, default=240)
+    parser.add_argument("--hold-out", choices=("users", "pairs"), default="users")
+    parser.add_argument("--splits", type=int, default=1, help="how many")
+    parser.add_argument(
+        "--first", type=int, default=0, help="the seed of the first; of training too"
+    )
+    parser.add_argument(
+        "--device", default="cpu", help="that trains; lists are made on the processor"
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="splits judged at a time")
+    return parser.parse_args()
+
+
+def train_both(seed: int, options: argparse.Namespace, folder: Path) -> None:
+    data = rr.load(options.data).train
+    kept = held_out(data, seed, options.hold_out).kept
+    trained(data, seed, options).save(folder / f"{seed}-everything")
+    trained(kept, seed, options).save(folder / f"{seed}-without")
+
+
+def judged_splits(splits: range, options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
+    of_one = partial(judged_split, name=options.data, hold_out=options.hold_out, folder=folder)
+    if options.jobs == 1:
+        return [of_one(seed) for seed in splits]
+    with one_thread(), ProcessPoolExecutor(options.jobs, get_context("spawn")) as pool:
+        return list(pool.map(of_one, splits))
+
+
+def judged_split(seed: int, *, name: str, hold_out: str, folder: Path) -> dict[str, Any]:
+    """All figures of one split, in the same shape for each."""
+    data = rr.load(name)
+    split = held_out(data.train, seed, hold_out)
+    full, without = (Artifact.load(folder / f"{seed}-{kind}") for kind in ("everything", "without"))
+    started = time.perf_counter()
+    updated = without.update(split.added)
+    seconds = time.perf_counter() - started
+    judged, others = Judged.of(data, full, split.judged), Judged.of(data, full, split.others)
+    ratios = {
+        "partial_fit": judged.ratio(judged.known(without.partial_fit(split.added))),
+        "update": judged.ratio(judged.known(updated)),
+        "others_before": others.ratio(others.known(without)),
+        "others_update": others.ratio(others.known(updated)),
+    }
+    if hold_out == "users":
+        ratios["where_trained"] = judged.ratio(judged.folded(full))
+        ratios |= variants(without, judged)
+    else:
+        ratios["before"] = judged.ratio(judged.known(without))
     return {
-        "steps": {"all users": everyone.card["steps"], "without": without.card["steps"]},
-        "judged_users": len(trained_in[METRICS[0]]),
-        "trained_in": means(trained_in),
-        "folded_in": means(folded_in) | variants(without, histories, of_judged),
-        "ratio": ratio(folded_in, trained_in),
-        "ratio_of_users_in_both_models": ratio(
-            judge(without.scorer, without.seen, of_others),
-            judge(known(everyone, others), without.seen, of_others),
-        ),
-        "ratio_where_they_were_trained": ratio(again, trained_in),
-        "short_histories": {str(n): short(without, histories, of_judged, n=n) for n in SHORT},
+        "seed": seed,
+        "steps": {"all pairs": full.card["steps"], "without": without.card["steps"]},
+        "users": {"judged": len(split.judged), "others": len(split.others)},
+        "added_pairs": len(split.added.indices),
+        "trained_in": judged.trained_in,
+        "ratios": ratios,
+        "seconds_of_update": round(seconds, 2),
     }
 
 
-def model_of(pairs: Interactions, options: argparse.Namespace) -> Artifact:
-    """A model of these pairs, trained or from the folder of an earlier run."""
-    folder = options.models and options.models / f"of-{pairs.n_users}-users"
-    if folder is not None and folder.exists():
-        model = Artifact.load(folder)
-        assert model.card["data"]["sha256"] == pairs.sha256
-        assert model.card["preset"] == options.preset
-        assert model.card["epochs"] == epochs_of(pairs, options)
-        return model
-    model = trained(pairs, options)
-    if folder is not None:
-        model.save(folder)
-    return model
+class Split(NamedTuple):
+    """Pairs to train on, pairs that come in later, and whom to judge."""
+
+    kept: Interactions
+    added: Interactions
+    judged: NDArray[np.int64]
+    others: NDArray[np.int64]
+
+
+def held_out(data: Interactions, seed: int, what: str) -> Split:
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(data.n_users)
+    n_judged = len(order) // 10 * (1 if what == "users" else 3)
+    judged, others = np.sort(order[:n_judged]), np.sort(order[n_judged:])
+    if what == "users":
+        return Split(of_users(data, others), of_users(data, judged), judged, others[::EVERY])
+    late = np.isin(data.pair_users, judged) & (rng.random(len(data.indices)) < 0.3)
+    return Split(some_pairs(data, ~late), some_pairs(data, late), judged, others[::EVERY])
+
+
+def some_pairs(data: Interactions, kept: NDArray[np.bool_]) -> Interactions:
+    """Some of the pairs, over the whole vocabularies."""
+    users, items = data.pair_users[kept].astype(np.int64), data.indices[kept].astype(np.int64)
+    return Interactions.from_indices(data.users, data.items, users, items)
+
+
+class Judged(NamedTuple):
+    """Users, all they have in training, their test pairs, and their figures where trained."""
+
+    ids: NDArray[Any]
+    histories: SeenItems
+    test: Interactions
+    trained_in: Figures
+
+    @classmethod
+    def of(cls, data: Dataset, full: Artifact, users: NDArray[np.int64]) -> Judged:
+        assert data.test is not None
+        histories, test = some_of(full.seen, users), of_users(data.test, users)
+        unjudged = cls(data.train.users.ids[users], histories, test, {})
+        return unjudged._replace(trained_in=unjudged.figures(unjudged.known(full)))
+
+    def figures(self, scorer: StoredScorer) -> Figures:
+        report = evaluate(scorer, self.histories, self.test, ks=(20,))
+        return {name: round(float(report.per_user[name].mean()), 6) for name in METRICS}
+
+    def ratio(self, scorer: StoredScorer) -> Figures:
+        """The figures that these lists have, to those where the users are trained."""
+        return ratio(self.figures(scorer), self.trained_in)
+
+    def known(self, model: Artifact) -> InnerProduct:
+        """The users by the vectors that the model has of them."""
+        assert isinstance(model.scorer, InnerProduct)
+        return model.scorer.with_users(model.scorer.users[model.users.indices(self.ids)])
+
+    def folded(
+        self, model: Artifact, histories: SeenItems | None = None, **changed: Any
+    ) -> InnerProduct:
+        """The users by their histories alone, by the model's rule or a changed one."""
+        assert isinstance(model.scorer, InnerProduct)
+        assert isinstance(model.rule, UserRisk)
+        rule = replace(model.rule, **changed)
+        return model.scorer.with_users(rule(self.histories if histories is None else histories))
+
+
+def variants(model: Artifact, judged: Judged) -> dict[str, Figures]:
+    """Of the folded-in users: what else might have been done, and shorter histories."""
+    assert isinstance(model.rule, UserRisk)
+    assert isinstance(model.scorer, InnerProduct)
+    step = model.scorer.with_users(model.rule.start(judged.histories))
+    found = {
+        "learned_step_alone": judged.ratio(step),
+        "one_ridge_for_all": judged.ratio(judged.folded(model, usual_length=None)),
+    }
+    for n in SHORT:
+        few = shortened(judged.histories, n)
+        by_length = judged.figures(judged.folded(model, few))
+        alike = judged.figures(judged.folded(model, few, usual_length=None))
+        found[f"from_{n}_by_length_to_one_ridge"] = ratio(by_length, alike)
+    return found
+
+
+def shortened(histories: SeenItems, n: int) -> SeenItems:
+    """At most n random pairs of each user."""
+    rng = np.random.default_rng(0)
+    parts = np.split(histories.indices, histories.indptr[1:-1])
+    some = [np.sort(rng.permutation(part)[:n]) for part in parts]
+    ends = np.concatenate([[0], np.cumsum([len(part) for part in some])])
+    return SeenItems(ends, np.concatenate(some))
+
+
+def summary(splits: list[dict[str, Figures]]) -> dict[str, Any]:
+    """The mean of each ratio over the splits, and its interval where there are several."""
+    table: dict[str, Any] = {}
+    for name in splits[0]:
+        table[name] = {metric: interval([s[name][metric] for s in splits]) for metric in METRICS}
+    return table
+
+
+def interval(values: list[float]) -> Figures:
+    mean = float(np.mean(values))
+    if len(values) == 1:
+        return {"value": round(mean, 4)}
+    margin = 1.96 * float(np.std(values, ddof=1)) / len(values) ** 0.5
+    return {
+        "value": round(mean, 4),
+        "low": round(mean - margin, 4),
+        "high": round(mean + margin, 4),
+    }
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Processes that start meanwhile keep to one core each."""
+    names = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ |= dict.fromkeys(names, "1")
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name) if value is None else os.environ.update({name: value})
 
 
 def of_users(data: Interactions, users: NDArray[np.int64]) -> Interactions:
@@ -131,101 +277,23 @@ def of_users(data: Interactions, users: NDArray[np.int64]) -> Interactions:
     )
 
 
-def epochs_of(data: Interactions, options: argparse.Namespace) -> int:
-    """Whole epochs with about as many steps as were asked for."""
-    n_steps = settings_of(options.preset).batches(data, device=torch.device("cpu")).n_steps
-    return max(1, round(options.steps / n_steps))
-
-
-def trained(data: Interactions, options: argparse.Namespace) -> Artifact:
-    settings = settings_of(options.preset)
-    training = replace(settings.training, epochs=epochs_of(data, options))
+def trained(data: Interactions, seed: int, options: argparse.Namespace) -> Artifact:
+    settings = preset(options.preset)
+    assert isinstance(settings, Settings)
+    n_steps = settings.batches(data, device=torch.device("cpu")).n_steps
+    epochs = max(1, round(options.steps / n_steps))
     return rr.fit(
         data,
         preset=options.preset,
-        settings=replace(settings, training=training),
-        seed=options.seed,
-        device="cpu",
+        settings=replace(settings, training=replace(settings.training, epochs=epochs)),
+        seed=seed,
+        device=options.device,
         options=rr.FitOptions(validation=0),
     )
 
 
-def settings_of(name: str) -> Settings:
-    settings = preset(name)
-    assert isinstance(settings, Settings)
-    return settings
-
-
-def known(model: Artifact, users: NDArray[np.int64]) -> InnerProduct:
-    """Some users of a model by the vectors that training gave them."""
-    assert isinstance(model.scorer, InnerProduct)
-    return model.scorer.with_users(model.scorer.users[users])
-
-
-def folded(model: Artifact, histories: SeenItems, **changed: Any) -> InnerProduct:
-    """Users known by their histories alone, by the model's rule or a changed one."""
-    assert isinstance(model.scorer, InnerProduct)
-    assert isinstance(model.rule, UserRisk)
-    return model.scorer.with_users(replace(model.rule, **changed)(histories))
-
-
-def judge(scorer: StoredScorer, seen: SeenItems, test: Interactions) -> PerUser:
-    report = evaluate(scorer, seen, test, ks=(20,))
-    return {name: report.per_user[name] for name in METRICS}
-
-
-def means(found: PerUser) -> dict[str, Any]:
-    return {name: round(float(found[name].mean()), 5) for name in METRICS}
-
-
-def variants(model: Artifact, histories: SeenItems, test: Interactions) -> dict[str, Any]:
-    """Of the folded-in users: what else might have been done, the ridge, and the time."""
-    rule, scorer = model.rule, model.scorer
-    assert isinstance(rule, UserRisk)
-    assert isinstance(scorer, InnerProduct)
-    step = scorer.with_users(rule.start(histories))
-    for_all = folded(model, histories, usual_length=None)
-    started = time.perf_counter()
-    rule(histories)
-    seconds = time.perf_counter() - started
-    return {
-        "learned_step_alone": means(judge(step, histories, test)),
-        "one_ridge_for_all": means(judge(for_all, histories, test)),
-        "ridge": round(rule.ridge, 4),
-        "usual_length": round(rule.usual_length or 0, 2),
-        "ms_per_user_in_one_batch": round(1000 * seconds / histories.n_users, 3),
-    }
-
-
-def short(model: Artifact, histories: SeenItems, test: Interactions, *, n: int) -> dict[str, Any]:
-    """Of users who are known by at most n of their pairs; lists leave out all of these."""
-    rng = np.random.default_rng(0)
-    parts = np.split(histories.indices, histories.indptr[1:-1])
-    some = [np.sort(rng.permutation(part)[:n]) for part in parts]
-    ends = np.concatenate([[0], np.cumsum([len(part) for part in some])])
-    few = SeenItems(ends, np.concatenate(some))
-    for_all = judge(folded(model, few, usual_length=None), histories, test)
-    by_length = judge(folded(model, few), histories, test)
-    return {
-        "by_length": means(by_length),
-        "one_ridge_for_all": means(for_all),
-        "ratio": ratio(by_length, for_all),
-    }
-
-
-def ratio(found: PerUser, wanted: PerUser) -> dict[str, Any]:
-    """The ratio of the means, and its interval; the users are the same on both sides."""
-    n_users = len(found[METRICS[0]])
-    draws = np.random.default_rng(0).integers(0, n_users, (DRAWS, n_users))
-    ratios = {name: found[name][draws].mean(1) / wanted[name][draws].mean(1) for name in METRICS}
-    return {
-        name: {
-            "value": round(float(found[name].mean() / wanted[name].mean()), 4),
-            "low": round(float(np.percentile(ratios[name], 2.5)), 4),
-            "high": round(float(np.percentile(ratios[name], 97.5)), 4),
-        }
-        for name in METRICS
-    }
+def ratio(found: Figures, wanted: Figures) -> Figures:
+    return {name: round(found[name] / wanted[name], 5) for name in METRICS}
 
 
 if __name__ == "__main__":

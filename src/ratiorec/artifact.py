@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluate import Report, evaluate
-from ratiorec.fold_in.additions import add_pairs, grown
+from ratiorec.fold_in.additions import Addition, add_pairs, grown
 from ratiorec.fold_in.choice import Rule, rule_for
+from ratiorec.fold_in.density_ratio import UserRisk
 from ratiorec.fold_in.folded import FoldedUsers, folded
+from ratiorec.fold_in.following import followed
 from ratiorec.folder import parts_are_whole, read_model, write_model
 from ratiorec.item_map import ItemMap
 from ratiorec.packing import describe, pack, part_of, unpack
@@ -178,7 +180,7 @@ class Artifact:
         rows = resolve_histories(histories, items=self.items, on_unknown=on_unknown)
         return folded(self.scorer, self.rule, rows)
 
-    def partial_fit(self, pairs: Interactions) -> Artifact:
+    def partial_fit(self, pairs: Interactions, *, progress: Progress | None = None) -> Artifact:
         """The model with more pairs, its other users and items as they are (theory: F6).
 
         Users of these pairs are folded in from all their items, and new items from their users.
@@ -187,8 +189,27 @@ class Artifact:
             ConfigError: There are new items, and nothing says how to take them in.
         """
         more = add_pairs(self.users, self.items, self.seen, pairs)
-        scorer = grown(self.scorer, self.rule, self.settings, more)
-        card = {**self.card, "pairs_since": len(more.pairs.indices) - len(self.seen.indices)}
+        return self._with(more, grown(self.scorer, self.rule, self.settings, more, progress))
+
+    def update(self, pairs: Interactions, *, progress: Progress | None = None) -> Artifact:
+        """The model with more pairs, its other users and items moved by them (theory: F8).
+
+        As `partial_fit`, and nearer to another fit, for models of a density-ratio risk on a graph;
+        for all others the same as `partial_fit`.
+
+        Raises:
+            ConfigError: There are new items, and nothing says how to take them in.
+        """
+        more = add_pairs(self.users, self.items, self.seen, pairs)
+        scorer = followed(self.scorer, self.rule, self.settings, self.seen, more, progress)
+        return self._with(more, scorer)
+
+    def _with(self, more: Addition, scorer: StoredScorer) -> Artifact:
+        """The model that a scorer of all pairs makes."""
+        added = len(more.pairs.indices) - len(self.seen.indices)
+        card = {**self.card, "pairs_since": self.card.get("pairs_since", 0) + added}
+        if isinstance(self.rule, UserRisk):
+            card["fold_in"] = self.rule.kept_ridge()
         return Artifact(scorer, more.users, more.items, more.pairs, self.settings, card)
 
     def similar(
@@ -273,7 +294,7 @@ class Artifact:
     @cached_property
     def rule(self) -> Rule | None:
         """How histories become vectors of users, where users are vectors."""
-        return rule_for(self.scorer, self.settings, self.seen)
+        return rule_for(self.scorer, self.settings, self.seen, self.card.get("fold_in"))
 
     @cached_property
     def item_map(self) -> ItemMap | None:

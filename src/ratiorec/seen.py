@@ -48,6 +48,12 @@ def pairs_of(pairs: Pairs, users: NDArray[np.int64]) -> tuple[NDArray[np.int64],
     return rows, pairs.indices[places]
 
 
+def some_of(pairs: Pairs, users: NDArray[np.int64]) -> SeenItems:
+    """The pairs of the given users alone, in this order."""
+    rows, items = pairs_of(pairs, users)
+    return SeenItems(np.searchsorted(rows, np.arange(len(users) + 1)), items)
+
+
 def itself(n: int) -> SeenItems:
     """Pairs that join everything with itself, and with nothing else."""
     return SeenItems(np.arange(n + 1), np.arange(n, dtype=np.int32))

@@ -55,3 +55,16 @@ def weighted_ridge_loss(
     scores = [dot(vector, item) for item in items]
     own = sum(labelled * scores[i] ** 2 - 2 * gain * scores[i] for i in history)
     return own + everywhere * sum(s * s for s in scores) + penalty * dot(vector, vector)
+
+
+def learned_step(near: Any, own_length: int, their_lengths: list[int], matrix: Any) -> list[float]:
+    """Mᵀx, x the sum over neighbours of their vectors by the roots of both lengths."""
+    dimension = len(matrix)
+    x = [0.0] * dimension
+    for vector, length in zip(near, their_lengths, strict=True):
+        for place in range(dimension):
+            x[place] += float(vector[place]) / (own_length * length) ** 0.5
+    return [
+        sum(x[row] * float(matrix[row][column]) for row in range(dimension))
+        for column in range(dimension)
+    ]

@@ -15,6 +15,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError
 from ratiorec.fold_in.choice import Rule
 from ratiorec.fold_in.closed_form import WeightedRidge
+from ratiorec.fold_in.folded import FoldProgress, in_blocks
 from ratiorec.fold_in.learned_step import LearnedStep
 from ratiorec.fold_in.new_items import (
     transposed,
@@ -33,7 +34,7 @@ from ratiorec.scorers import (
     Popularity,
     StoredScorer,
 )
-from ratiorec.seen import Pairs, SeenItems, pairs_of
+from ratiorec.seen import Pairs, SeenItems, pairs_of, some_of
 
 
 class Addition(NamedTuple):
@@ -49,6 +50,11 @@ class Addition(NamedTuple):
     @property
     def n_new_items(self) -> int:
         return len(self.items) - self.n_known_items
+
+    @property
+    def histories(self) -> SeenItems:
+        """All items of each touched user."""
+        return some_of(self.pairs, self.touched)
 
 
 def add_pairs(
@@ -75,7 +81,11 @@ def add_pairs(
 
 
 def grown(
-    scorer: StoredScorer, rule: Rule | None, settings: Mapping[str, Any], addition: Addition
+    scorer: StoredScorer,
+    rule: Rule | None,
+    settings: Mapping[str, Any],
+    addition: Addition,
+    progress: FoldProgress | None = None,
 ) -> StoredScorer:
     """The model with the added pairs; what they do not touch is as it was.
 
@@ -84,6 +94,7 @@ def grown(
         rule: How it turns histories into vectors, where it has vectors.
         settings: How it was trained.
         addition: All pairs.
+        progress: Told of the users folded in.
 
     Raises:
         ConfigError: There are new items, and nothing says how to take them in.
@@ -92,7 +103,7 @@ def grown(
         counts = np.bincount(addition.pairs.indices, minlength=len(addition.items))
         return Popularity(counts.astype(np.float32), len(addition.users))
     if isinstance(scorer, InnerProduct) and rule is not None:
-        return _grown_factors(scorer, rule, addition)
+        return _grown_factors(scorer, rule, addition, progress)
     if isinstance(scorer, FromHistories) and not addition.n_new_items:
         return scorer.with_histories(addition.pairs)
     return _with_new_items_of_histories(scorer, settings.get("solver", {}), addition)
@@ -116,7 +127,9 @@ def _with_new_items_of_histories(
     )
 
 
-def _grown_factors(scorer: InnerProduct, rule: Rule, addition: Addition) -> InnerProduct:
+def _grown_factors(
+    scorer: InnerProduct, rule: Rule, addition: Addition, progress: FoldProgress | None
+) -> InnerProduct:
     """New items by what users of theirs are by known items; then the users by all their items."""
     n_new_users = len(addition.users) - addition.n_known_users
     users = np.pad(scorer.users, ((0, n_new_users), (0, 0)))
@@ -124,13 +137,11 @@ def _grown_factors(scorer: InnerProduct, rule: Rule, addition: Addition) -> Inne
     if addition.n_new_items:
         known = _before(addition.pairs, touched, addition.n_known_items)
         some = np.flatnonzero(np.diff(known.indptr))
-        users[touched[some]] = rule(known)[some]
+        users[touched[some]] = in_blocks(rule, known, progress)[some]
         items, rule = _with_new_items(scorer, rule, addition, users)
     else:
         items = scorer.items
-    rows, listed = pairs_of(addition.pairs, touched)
-    ends = np.searchsorted(rows, np.arange(len(touched) + 1))
-    users[touched] = rule(SeenItems(ends, listed))
+    users[touched] = in_blocks(rule, addition.histories, progress)
     return InnerProduct(users, items)
 
 

@@ -39,10 +39,16 @@ class Rule(Protocol):
         """The same where there are more items, the known ones first; `degrees` are |U_i|."""
 
 
-def rule_for(scorer: StoredScorer, settings: Mapping[str, Any], pairs: Pairs) -> Rule | None:
+def rule_for(
+    scorer: StoredScorer,
+    settings: Mapping[str, Any],
+    pairs: Pairs,
+    ridge: Mapping[str, Any] | None = None,
+) -> Rule | None:
     """What turns histories into vectors of users; None for a model whose users are not vectors.
 
-    `settings` and `pairs` are those of training.
+    `settings` are those of training. So are `pairs`, or the `ridge` is given that a rule for the
+    pairs of training had: users folded in since would tell a smaller one (theory: F5).
 
     Raises:
         ModelError: The settings lack what the problem is made of.
@@ -50,8 +56,11 @@ def rule_for(scorer: StoredScorer, settings: Mapping[str, Any], pairs: Pairs) ->
     if not isinstance(scorer, InnerProduct):
         return None
     try:
-        return _rule_by_settings(scorer, settings, pairs)
-    except (KeyError, TypeError, AttributeError) as error:
+        rule = _rule_by_settings(scorer, settings, pairs)
+        if isinstance(rule, UserRisk):
+            return rule.with_ridge(ridge) if ridge else _as_trained(rule, scorer, settings, pairs)
+        return rule
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
             "the model does not say how it was trained, so nobody can be folded in",
             where="settings of the model",
@@ -102,7 +111,7 @@ def _user_risk(scorer: InnerProduct, settings: Mapping[str, Any], pairs: Pairs) 
     assert family is not None
     weights = _item_weights(settings, pairs, scorer.n_items)
     sizes = typical_pulls(family, scorer, weights)
-    risk = UserRisk(
+    return UserRisk(
         family,
         LearnedStep.learnt(scorer.users, scorer.items, pairs),
         weights,
@@ -110,6 +119,11 @@ def _user_risk(scorer: InnerProduct, settings: Mapping[str, Any], pairs: Pairs) 
         Candidates.drawn(scorer.items, weights, sizes, n=_N_SKETCHED),
         free=settings["encoder"]["kind"] == "factorisation",
     )
+
+
+def _as_trained(
+    risk: UserRisk, scorer: InnerProduct, settings: Mapping[str, Any], pairs: Pairs
+) -> UserRisk:
     return risk.as_trained(scorer.users, pairs, least=settings["training"]["penalty"])
 
 

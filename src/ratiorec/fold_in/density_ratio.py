@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ from ratiorec.seen import Pairs, pairs_of
 _ROWS_AT_ONCE = 64
 _MOST_STEPS = 30
 _USERS_ASKED = 512  # trained users who tell the ridge
-_SHARE_OF_RIDGE = 0.6  # κ: chosen on other users of Gowalla than those judged
+_SHARE_OF_RIDGE = 0.75  # κ: chosen on other splits of Gowalla than those judged
 
 Vectors = NDArray[np.float64]
 
@@ -67,6 +68,16 @@ class UserRisk:
             return replace(self, ridge=max(least, implied))
         ridge = max(least, _SHARE_OF_RIDGE * implied)
         return replace(self, ridge=ridge, usual_length=usual_length(pairs))
+
+    def kept_ridge(self) -> dict[str, float | None]:
+        """The ridge in plain types, for models that take pairs in after training."""
+        return {"ridge": self.ridge, "usual_length": self.usual_length}
+
+    def with_ridge(self, kept: Mapping[str, Any]) -> UserRisk:
+        """The same with the ridge of another, as `kept_ridge` gives it."""
+        length = kept["usual_length"]
+        usual = None if length is None else float(length)
+        return replace(self, ridge=float(kept["ridge"]), usual_length=usual)
 
     def implied_ridge(self, users: FloatMatrix, pairs: Pairs) -> float:
         """−Σ_u ∇R_uᵀ(e_u − b_u) / Σ_u ‖e_u − b_u‖² over some trained users (theory: F5)."""

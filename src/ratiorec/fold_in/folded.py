@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ratiorec.errors import ConfigError
 from ratiorec.fold_in.choice import Rule
+from ratiorec.fold_in.sums import row_blocks
 from ratiorec.scorers import (
     Factored,
     FloatMatrix,
@@ -16,7 +18,11 @@ from ratiorec.scorers import (
     Popularity,
     StoredScorer,
 )
-from ratiorec.seen import SeenItems
+from ratiorec.seen import SeenItems, some_of
+
+_USERS_AT_ONCE = 1024
+
+FoldProgress = Callable[[int, int], None]  # users done, and users in all
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,3 +62,14 @@ def folded(scorer: StoredScorer, rule: Rule | None, histories: SeenItems) -> Fol
         found=scorer.kind,
         wanted="a kind that the library makes itself",
     )
+
+
+def in_blocks(rule: Rule, histories: SeenItems, progress: FoldProgress | None) -> FloatMatrix:
+    """What the rule makes of the histories, some at a time; no user's bits depend on the others."""
+    if progress is None or not histories.n_users:
+        return rule(histories)
+    parts = []
+    for rows in row_blocks(histories.n_users, _USERS_AT_ONCE):
+        parts.append(rule(some_of(histories, rows)))
+        progress(int(rows[-1]) + 1, histories.n_users)
+    return np.concatenate(parts)
