@@ -159,6 +159,14 @@ def test_no_pairs_change_nothing() -> None:
     assert all(np.array_equal(a, b) for a, b in zip(*map(arrays_of, (model, after)), strict=True))
 
 
+@pytest.mark.parametrize("way", ["partial_fit", "update"])
+def test_the_same_pairs_a_second_time_change_nothing(way: str) -> None:
+    first = getattr(model_of(), way)(pairs_of_ids(*ADDED, (5, 501)))
+    again = getattr(first, way)(pairs_of_ids(*ADDED, (5, 501)))
+    assert all(np.array_equal(a, b) for a, b in zip(*map(arrays_of, (first, again)), strict=True))
+    assert again.card == first.card
+
+
 def test_progress_is_told_and_changes_no_bit() -> None:
     model, told = model_of(), []
     pairs = pairs_of_ids(*ADDED, (5, 501))

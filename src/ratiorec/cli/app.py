@@ -23,6 +23,7 @@ from ratiorec.cli import (
     recommend,
     reproduce,
     serve,
+    update,
 )
 from ratiorec.errors import RatiorecError, StoppedError, StorageError
 
@@ -69,6 +70,7 @@ app = typer.Typer(
 app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(data.app, name="data")
 app.command(epilog=fit.EXAMPLES)(fit.fit)
+app.command(epilog=update.EXAMPLES)(update.update)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLES)(recommend.recommend)

@@ -1,10 +1,10 @@
-"""A progress bar for training: rate, risk, validation and remaining time."""
+"""Progress bars: for training, with rate, risk, validation and remaining time; and for users."""
 
 from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -115,3 +115,15 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
 def _risk(value: float | None) -> str:
     """Some models are solved and have no risk to tell."""
     return "solved" if value is None else f"risk {value:.4f}"
+
+
+@contextmanager
+def users_bar(what: str) -> Iterator[Callable[[int, int], None]]:
+    """A bar of users, on a terminal; it starts again where work goes over them again."""
+    console = Console(stderr=True)
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(
+        *columns, console=console, disable=not console.is_terminal, transient=True
+    ) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)

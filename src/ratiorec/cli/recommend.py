@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from json import dumps
 from pathlib import Path
@@ -67,6 +66,7 @@ def recommend(
 ) -> None:
     """The best items for one user, for a file of users, or for everyone."""
     from ratiorec.artifact import Artifact
+    from ratiorec.cli.progress import users_bar
     from ratiorec.destinations import Job
 
     given = [user is not None, users is not None, everyone, history is not None]
@@ -95,7 +95,7 @@ def recommend(
     if user is not None:  # a few users: know that there is a list before one is begun
         _require_lists(artifact.recommend_blocks(ids, length, **asked), user)
     if destination is not None:
-        with _progress_bar() as progress:
+        with users_bar("users") as progress:
             tally = bulk.write_out(
                 Job.of(artifact, ids, length, **asked),
                 destination,
@@ -183,20 +183,6 @@ def _print_out(blocks: Iterable[Recommendations], *, json: bool) -> None:
         _print_json_blocks(blocks)
     else:
         _print_lists(blocks)
-
-
-@contextmanager
-def _progress_bar() -> Iterator[Callable[[int, int], None]]:
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress
-
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(
-        *columns, console=console, disable=not console.is_terminal, transient=True
-    ) as bar:
-        task = bar.add_task("users", total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _print_json_blocks(blocks: Iterable[Recommendations]) -> None:

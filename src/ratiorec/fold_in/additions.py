@@ -43,7 +43,7 @@ class Addition(NamedTuple):
     users: Vocabulary
     items: Vocabulary
     pairs: SeenItems
-    touched: Indices  # the users of added pairs
+    touched: Indices  # the users who have more pairs than before
     n_known_users: int
     n_known_items: int
 
@@ -70,11 +70,13 @@ def add_pairs(
         np.concatenate([seen.indices.astype(np.int64), of_items[added.indices]]),
         shape=(len(all_users), len(all_items)),
     )
+    more = np.diff(merged.indptr)
+    more[: seen.n_users] -= np.diff(seen.indptr)
     return Addition(
         all_users,
         all_items,
         SeenItems(merged.indptr, merged.indices),
-        np.unique(new_users),
+        np.flatnonzero(more),
         len(users),
         len(items),
     )

@@ -1,0 +1,99 @@
+"""ratiorec update: new pairs for a model, between one fit and the next."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ratiorec.cli import options as o
+from ratiorec.errors import ConfigError
+
+if TYPE_CHECKING:
+    from ratiorec.artifact import Artifact
+    from ratiorec.data.dataset import Dataset
+    from ratiorec.data.interactions import Interactions
+
+EXAMPLES = """Examples:
+
+  ratiorec update model today.csv
+
+  ratiorec update model today.parquet -o newer_model --json
+
+  ratiorec update model today.csv --others-stay
+"""
+
+
+def update(
+    model: o.Model,
+    data: o.Data,
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Model folder to write; else MODEL.")
+    ] = None,
+    others_stay: Annotated[
+        bool,
+        typer.Option("--others-stay", help="Change no user and item but those of the new pairs."),
+    ] = False,
+    data_dir: o.DataDir = None,
+    user: o.User = None,
+    item: o.Item = None,
+    delimiter: o.Delimiter = None,
+    header: o.Header = None,
+    json: o.Json = False,
+) -> None:
+    """Take new pairs, users and items into a model without training it again.
+
+    The model folder is replaced in one step, so that a server that watches it goes on with the new
+    model. Pairs that the model already has change nothing.
+    """
+    from ratiorec.artifact import Artifact
+    from ratiorec.cli.progress import users_bar
+    from ratiorec.folder import require_replaceable
+
+    target = model if output is None else output
+    require_replaceable(target)
+    before = Artifact.load(model)
+    pairs = _pairs(o.load_data(data, data_dir, user, item, delimiter=delimiter, header=header))
+    started = time.perf_counter()
+    with users_bar("folding in") as progress:
+        take = before.partial_fit if others_stay else before.update
+        after = take(pairs, progress=progress)
+    seconds = time.perf_counter() - started
+    after.save(target)
+    result = {"model": str(target), **summary(before, after), "seconds": round(seconds, 3)}
+    if json:
+        o.print_json(result)
+    else:
+        _print_summary(result)
+
+
+def _pairs(dataset: Dataset) -> Interactions:
+    if dataset.test is not None:
+        raise ConfigError(
+            "the new pairs have a training and a test part",
+            where="DATA",
+            found=dataset.name,
+            wanted="a file of pairs",
+        )
+    return dataset.train
+
+
+def summary(before: Artifact, after: Artifact) -> dict[str, Any]:
+    """What has come in."""
+    return {
+        "pairs": len(after.seen.indices) - len(before.seen.indices),
+        "users": len(after.users) - len(before.users),
+        "items": len(after.items) - len(before.items),
+        "pairs_since_training": after.card["pairs_since"],
+    }
+
+
+def _print_summary(result: dict[str, Any]) -> None:
+    typer.echo(
+        f"{result['pairs']:,} new pairs, {result['users']:,} new users and "
+        f"{result['items']:,} new items in {result['seconds']:.1f} s"
+    )
+    typer.echo(f"{result['pairs_since_training']:,} pairs since the model was trained")
+    typer.echo(f"model: {result['model']}")

@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from command_line import CommandLine, everything_in
+from random_vectors import vector_model
+from ratiorec.artifact import Artifact
+from ratiorec.data.interactions import Interactions
+
+
+@pytest.fixture
+def today(tmp_path: Path) -> Path:
+    """Two pairs of a known user, one of a new user, and one of a new item."""
+    path = tmp_path / "today.csv"
+    path.write_text(
+        "user_id,item_id\nDora-003,item-007\nDora-003,item-011\nZoe,item-007\nZoe,jam\n",
+        encoding="utf-8",
+    )
+    return path
+
+
+def known_pairs(model: Artifact, user: int) -> set[int]:
+    return set(model.seen.indices[model.seen.indptr[user] : model.seen.indptr[user + 1]].tolist())
+
+
+def test_the_model_is_replaced_by_one_that_has_the_pairs(
+    cli: CommandLine, model: Path, today: Path
+) -> None:
+    before = Artifact.load(model)
+    n_new = len({7, 11} - known_pairs(before, 3)) + 2
+    outcome = cli("update", model, today)
+    assert outcome.code == 0
+    counted, since, place = outcome.out.splitlines()
+    assert counted.startswith(f"{n_new} new pairs, 1 new users and 1 new items in ")
+    assert since == f"{n_new} pairs since the model was trained"
+    assert place == f"model: {model}"
+    after = Artifact.load(model)
+    assert after.users.ids.tolist() == [*before.users.ids, "Zoe"]
+    assert after.items.ids.tolist() == [*before.items.ids, "jam"]
+    pairs = Interactions.from_pairs(
+        ["Dora-003", "Dora-003", "Zoe", "Zoe"], ["item-007", "item-011", "item-007", "jam"]
+    )
+    expected = before.update(pairs)
+    rows = np.arange(len(after.users))
+    assert np.array_equal(after.scorer.scores(rows), expected.scorer.scores(rows))
+    assert cli("recommend", model, "--user", "Zoe", "-k", 3, "--json").json["recommendations"]
+
+
+def test_json_says_what_came_in_and_the_old_model_stays_where_another_is_named(
+    cli: CommandLine, model: Path, today: Path
+) -> None:
+    untouched = everything_in(model)
+    found = cli("update", model, today, "-o", "newer", "--json").json
+    assert found.pop("seconds") > 0
+    n_new = len({7, 11} - known_pairs(Artifact.load(model), 3)) + 2
+    assert found == {
+        "model": "newer",
+        "pairs": n_new,
+        "users": 1,
+        "items": 1,
+        "pairs_since_training": n_new,
+    }
+    assert everything_in(model) == untouched
+    again = cli("update", "newer", today, "--json").json
+    assert (again["pairs"], again["users"], again["items"]) == (0, 0, 0)
+    assert again["pairs_since_training"] == n_new
+
+
+def test_the_same_file_again_leaves_the_same_bytes(
+    cli: CommandLine, model: Path, today: Path
+) -> None:
+    cli("update", model, today)
+    first = everything_in(model)
+    assert cli("update", model, today).code == 0
+    assert everything_in(model) == first
+
+
+def test_others_stay_where_asked(cli: CommandLine, model: Path, today: Path) -> None:
+    before = Artifact.load(model).scorer.arrays()
+    assert cli("update", model, today, "-o", "still", "--others-stay").code == 0
+    assert cli("update", model, today, "-o", "moved").code == 0
+    still, moved = (Artifact.load(name).scorer.arrays() for name in ("still", "moved"))
+    n_items = len(before["items"])
+    assert np.array_equal(still["items"][:n_items], before["items"])
+    assert not np.array_equal(moved["items"][:n_items], before["items"])
+
+
+def test_what_cannot_be_taken_in_is_told_and_the_model_stays(
+    cli: CommandLine, model: Path, tmp_path: Path
+) -> None:
+    vector_model(n_users=9, n_items=8, dimension=4).save("numbers")
+    folders = (model, tmp_path / "numbers")
+    untouched = [everything_in(folder) for folder in folders]
+    (tmp_path / "names.csv").write_text("user_id,item_id\nada,jam\n", encoding="utf-8")
+    outcome = cli("update", "numbers", "names.csv")
+    assert outcome.code == 2
+    assert "item ids are of two kinds" in outcome.err
+    outcome = cli("update", model, "nowhere.csv")
+    assert outcome.code == 2
+    assert "nowhere.csv" in outcome.err
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "precious.txt").write_text("mine", encoding="utf-8")
+    assert cli("update", model, "names.csv", "-o", "out").code == 2
+    assert cli("update", "no-model", "names.csv").code == 2
+    assert [everything_in(folder) for folder in folders] == untouched
+
+
+def test_data_with_a_test_part_are_refused(cli: CommandLine, model: Path, tmp_path: Path) -> None:
+    (tmp_path / "both").mkdir()
+    for name, line in (("train.txt", "0 1 2\n1 0\n"), ("test.txt", "0 0\n")):
+        (tmp_path / "both" / name).write_text(line, encoding="utf-8")
+    outcome = cli("update", model, "both")
+    assert outcome.code == 2
+    assert "a training and a test part" in outcome.err
