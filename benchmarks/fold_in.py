@@ -8,7 +8,7 @@ finished one. Three ways of making a user are timed on the same items: the densi
 (docs/theory.md, F3), the closed form of a least-squares model (F2) and the learned step (F1);
 for the first also the whole question, from item ids to a list of 20. BLAS has one thread. «One
 user» is the median over many users, asked one by one, the ways taking turns; a batch is the best
-of three. The floor of the risk is what its steps multiply and read at the rates of a large product
+of three. `partial_fit` and `update` take pairs into the whole model, once each. The floor of the risk is what its steps multiply and read at the rates of a large product
 and a large copy on one core, measured in the same run. Prints one JSON object.
 """
 
@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 import ratiorec as rr
 from ratiorec.artifact import Artifact
+from ratiorec.data.interactions import Interactions
 from ratiorec.fold_in import density_ratio
 from ratiorec.fold_in.choice import rule_for
 from ratiorec.fold_in.closed_form import WeightedRidge
@@ -84,8 +85,31 @@ def measured(model: Artifact, n_users: int) -> dict[str, Any]:
             name: round(BATCH / min(seconds(way, many) for _ in range(3)))
             for name, way in ways.items()
         },
+        "seconds_to_take_in": {
+            f"a pair of each of {n} users": {
+                "partial_fit": round(time_of(model.partial_fit, added := new_pairs(model, n)), 3),
+                "update": round(time_of(model.update, added), 3),
+            }
+            for n in (1, BATCH)
+        },
         "floor": floor(rule, steps),
     }
+
+
+def new_pairs(model: Artifact, n_users: int) -> Interactions:
+    """One pair more of each of some users, with a random item that the user does not have."""
+    rng = np.random.default_rng(0)
+    users = rng.permutation(len(model.users))[:n_users]
+    rows, items = pairs_of(model.seen, users)
+    chances = rng.random((n_users, len(model.items)), dtype=np.float32)
+    chances[rows, items] = -1
+    return Interactions.from_pairs(model.users.ids[users], model.items.ids[chances.argmax(1)])
+
+
+def time_of(way: Callable[[Interactions], object], added: Interactions) -> float:
+    started = time.perf_counter()
+    way(added)
+    return time.perf_counter() - started
 
 
 def rows_of(model: Artifact, users: Any) -> SeenItems:
