@@ -8,8 +8,9 @@ finished one. Three ways of making a user are timed on the same items: the densi
 (docs/theory.md, F3), the closed form of a least-squares model (F2) and the learned step (F1);
 for the first also the whole question, from item ids to a list of 20. BLAS has one thread. «One
 user» is the median over many users, asked one by one, the ways taking turns; a batch is the best
-of three. `partial_fit` and `update` take pairs into the whole model, once each. The floor of the risk is what its steps multiply and read at the rates of a large product
-and a large copy on one core, measured in the same run. Prints one JSON object.
+of three. `partial_fit` and `update` take pairs into the whole model, once each. The floor of the
+risk is what its steps multiply and read at the rates of a large product and a large copy on one
+core, measured in the same run. Prints one JSON object.
 """
 
 from __future__ import annotations
