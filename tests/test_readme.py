@@ -36,6 +36,7 @@ def test_the_commands_run_in_the_order_they_are_printed(tmp_path, monkeypatch):
     Path("clicks.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in pairs))
     held_out = [(u, items[(n + 6) % 11]) for n, u in enumerate(users)]
     Path("held_out.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in held_out))
+    Path("today.csv").write_text("user,item\nada,leek\nzoe,tea\nzoe,kale\n")
     run = commands()
     assert len(run) >= 6
     for line in run:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -115,3 +117,14 @@ def test_data_with_a_test_part_are_refused(cli: CommandLine, model: Path, tmp_pa
     outcome = cli("update", model, "both")
     assert outcome.code == 2
     assert "a training and a test part" in outcome.err
+
+
+def test_it_loads_no_torch(model: Path, today: Path) -> None:
+    code = (
+        "import sys; from ratiorec.cli.app import main\n"
+        "try: main()\n"
+        "finally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", code, "update", str(model), str(today)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stderr.splitlines()[-1] == "False"

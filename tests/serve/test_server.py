@@ -96,6 +96,25 @@ def test_a_watched_folder_is_swapped_under_load(folder: Path, tmp_path: Path) ->
         assert load.failures == []
 
 
+def test_pairs_taken_in_by_the_command_line_are_served_without_losing_a_request(
+    folder: Path, tmp_path: Path
+) -> None:
+    new_pairs = tmp_path / "today.csv"
+    new_pairs.write_text("user,item\nzoe,item3\nzoe,item4\nuser1,item9\nuser1,jam\n")
+    with running(folder, tmp_path / "log", "--watch-seconds", "0.05") as server:
+        assert server.ask("GET", "/v1/recommend/zoe")[0] == 404
+        load = Load(server, "/v1/recommend/user1?k=5")
+        with load.going():
+            command = [sys.executable, "-m", "ratiorec.cli", "update", str(folder), str(new_pairs)]
+            subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+            eventually(lambda: server.ask("GET", "/v1/recommend/zoe")[0] == 200)
+            listed = server.json("/v1/recommend/zoe?k=31")["items"]
+        assert load.failures == []
+    items = {row["item_id"] for row in listed}
+    assert "jam" in items
+    assert not items & {"item3", "item4"}
+
+
 def test_an_answer_comes_from_one_model_from_beginning_to_end(folder: Path, tmp_path: Path) -> None:
     artifacts = [small_model(seed) for seed in (0, 1)]
     expected = {}
