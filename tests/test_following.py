@@ -200,7 +200,18 @@ def test_pairs_since_training_are_counted_once_each() -> None:
     assert first.partial_fit(pairs_of_ids((100, 5), (100, 4))).card["pairs_since"] == 2
 
 
-@pytest.mark.parametrize("kept", [{"ridge": "much"}, {"ridge": "x", "usual_length": None}, [1]])
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"ridge": "much"},
+        {"ridge": "x", "usual_length": None},
+        {"ridge": -1.0, "usual_length": None},
+        {"ridge": float("nan"), "usual_length": None},
+        {"ridge": 0.1, "usual_length": 0},
+        [1],
+        "ridge",
+    ],
+)
 def test_a_ridge_that_is_none_is_refused(kept: Any) -> None:
     model = model_of().with_card({"fold_in": kept})
     with pytest.raises(ModelError, match="how it was trained"):

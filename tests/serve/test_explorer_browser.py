@@ -65,6 +65,7 @@ def explored_model() -> Artifact:
         card={
             "preset": "dregn-cf",
             "data": {"name": "shelf", "pairs": 1234},
+            "pairs_since": 1500,
             "validation": {"recall@20": 0.8},
             "test": {"recall@20": 0.75},
             "curve": CURVE,
@@ -396,6 +397,8 @@ def test_the_map_marks_history_and_recommendations_and_a_point_adds_its_item(
 def test_the_card_has_metrics_and_curves(explorer: Explorer) -> None:
     explorer.opened()
     assert explorer.one("#lead").text == "dregn-cf, trained on shelf: 20 users, 30 items"
+    facts = dict(zip(explorer.texts("#card dt"), explorer.texts("#card dd"), strict=True))
+    assert (facts["pairs"], facts["pairs since training"]) == ("1,234", "1,500")
     cells = explorer.texts("#card table :is(th, td)")
     assert cells == ["metric", "validation", "test", "recall@20", "0.8000", "0.7500"]
     labels = [drawing.get_attribute("aria-label") for drawing in explorer.all("#card svg")]

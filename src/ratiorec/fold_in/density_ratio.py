@@ -74,10 +74,16 @@ class UserRisk:
         return {"ridge": self.ridge, "usual_length": self.usual_length}
 
     def with_ridge(self, kept: Mapping[str, Any]) -> UserRisk:
-        """The same with the ridge of another, as `kept_ridge` gives it."""
-        length = kept["usual_length"]
+        """The same with the ridge of another, as `kept_ridge` gives it.
+
+        Raises:
+            ValueError: It holds what no ridge is.
+        """
+        ridge, length = float(kept["ridge"]), kept["usual_length"]
         usual = None if length is None else float(length)
-        return replace(self, ridge=float(kept["ridge"]), usual_length=usual)
+        if not (0 <= ridge < np.inf and (usual is None or 0 < usual < np.inf)):
+            raise ValueError(f"a ridge of {ridge} for a usual length of {usual}")
+        return replace(self, ridge=ridge, usual_length=usual)
 
     def implied_ridge(self, users: FloatMatrix, pairs: Pairs) -> float:
         """−Σ_u ∇R_uᵀ(e_u − b_u) / Σ_u ‖e_u − b_u‖² over some trained users (theory: F5)."""

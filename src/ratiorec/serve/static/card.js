@@ -41,6 +41,7 @@ function facts(answer) {
     users: whole(answer.n_users),
     items: whole(answer.n_items),
     pairs: whole(data.pairs),
+    "pairs since training": whole(card.pairs_since),
     steps: whole(card.steps),
     "stopped by": card.stopped_by,
     trained: isNumber(seconds) ? `${figure(seconds)} s on ${card.device || "?"}` : undefined,
