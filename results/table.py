@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+import intake
 import performance
 from lines import Line, Record, lines
 
@@ -177,6 +178,7 @@ def pages() -> dict[Path, str]:
     tables = {
         ROOT / "README.md": {"results": table(METHOD, method_lines(found))},
         ROOT / "docs" / "rivals.md": {"rivals": rivals(rival_lines(found))},
+        ROOT / "docs" / "guide.md": {"intake": intake.table()},
         ROOT / "docs" / "performance.md": performance.tables(),
     }
     images = {ROOT / "docs" / name: image for name, image in performance.images().items()}

@@ -1,0 +1,46 @@
+"""What models make of pairs that come in after training, from the files that judge it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+NAMES = {"gowalla": "Gowalla", "yelp2018": "Yelp2018"}
+FIGURES = {"recall@20": "R@20", "ndcg@20": "nDCG@20"}
+HELD_OUT = {"users": "a tenth of the users", "pairs": "3/10 of the pairs of 3/10 of the users"}
+
+
+def table() -> str:
+    """Percent of the figures of a model trained on all pairs, with 95 % intervals."""
+    lines = [
+        "| what comes in | whose lists | figure | before | `partial_fit` | `update` |",
+        "|---|---|---|---|---|---|",
+    ]
+    for path in sorted(HERE.glob("bench-fold_in_quality*.json")):
+        lines += rows(json.loads(path.read_text(encoding="utf-8"))["result"], path.name)
+    return "\n".join(lines)
+
+
+def rows(result: dict[str, Any], file: str) -> Iterator[str]:
+    """Of one file: the users whose pairs come in, then the others."""
+    name, held_out = NAMES[result["data"]], HELD_OUT[result["held_out"]]
+    what = f"{name}, {held_out} ([{len(result['splits'])} splits](../results/{file}))"
+    for whose, before, ways in (
+        ("theirs", "before", ("partial_fit", "update")),
+        ("the others'", "others_before", ("others_before", "others_update")),
+    ):
+        for metric, label in FIGURES.items():
+            cells = [percent(result["mean"].get(key), metric) for key in (before, *ways)]
+            yield f"| {what} | {whose} | {label} | {' | '.join(cells)} |"
+            what = ""
+
+
+def percent(found: dict[str, Any] | None, metric: str) -> str:
+    """A mean and its interval; nothing where users were not there before."""
+    if found is None:
+        return ""
+    value, low, high = (100 * found[metric][key] for key in ("value", "low", "high"))
+    return f"{value:.1f} ({low:.1f} to {high:.1f})"
