@@ -559,6 +559,73 @@ def test_a_new_item_is_told_of_as_by_another_fit(solver: EASE | ItemKNN) -> None
     assert np.array_equal(more.fold_in(alone).scorer.scores(np.arange(15))[:, :15], before)
 
 
+OF_A_NEW_ITEM = [(user, 15) for user in (0, 3, 4, 9, 11, 70)] + [(70, 2), (70, 6)]
+
+
+@pytest.mark.parametrize("solver", [EASE(penalty=4.0), ItemKNN(n_neighbours=99)])
+@pytest.mark.parametrize("way", ["partial_fit", "update"])
+def test_a_new_item_that_comes_in_parts_is_told_of_as_at_once(
+    solver: EASE | ItemKNN, way: str
+) -> None:
+    data = random_interactions(np.random.default_rng(1), n_users=20, n_items=15, n_pairs=90)
+    model = fit(data, settings=Solved(solver), device="cpu", options=FitOptions(validation=0))
+    in_parts = model
+    for pair in reversed(OF_A_NEW_ITEM):
+        in_parts = getattr(in_parts, way)(pairs_of_ids(pair))
+    at_once = getattr(model, way)(pairs_of_ids(*OF_A_NEW_ITEM))
+    alone = [[item] for item in range(16)]
+    found, expected = (m.fold_in(alone).scorer.scores(np.arange(16)) for m in (in_parts, at_once))
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.abs(found[:15, 15]).max() > 0
+
+
+def test_a_new_item_of_an_autoencoder_that_comes_in_parts_is_as_at_once() -> None:
+    model, pairs = model_of("autoencoder"), [(1, 500), (2, 500), (60, 3), (60, 5), (60, 500)]
+    in_parts = model
+    for pair in pairs:
+        in_parts = in_parts.partial_fit(pairs_of_ids(pair))
+    found, expected = (
+        m.scorer.scores(np.arange(10)) for m in (in_parts, model.partial_fit(pairs_of_ids(*pairs)))
+    )
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("settings", RULES.values(), ids=RULES)
+def test_the_vector_of_a_new_item_that_comes_in_parts_is_much_as_at_once(
+    settings: dict[str, Any],
+) -> None:
+    model = random_model(settings=settings)
+    pairs = [(user, 500) for user in range(0, 12, 2)]
+    in_parts = model
+    for pair in pairs:
+        in_parts = in_parts.partial_fit(pairs_of_ids(pair))
+    first, last, once = (
+        m.scorer.arrays()["items"][N_ITEMS]
+        for m in (
+            model.partial_fit(pairs_of_ids(pairs[0])),
+            in_parts,
+            model.partial_fit(pairs_of_ids(*pairs)),
+        )
+    )
+    assert np.linalg.norm(last - once) < 0.5 * np.linalg.norm(first - once)
+
+
+def test_a_new_item_of_new_users_is_known_to_an_autoencoder_by_what_else_they_have() -> None:
+    model = model_of("autoencoder")
+    rows = [(user, item) for user in range(50, 60) for item in (3, 4, 5, 500)]
+    more = model.partial_fit(pairs_of_ids(*rows))
+    assert np.abs(more.scorer.arrays()["item_out"][N_ITEMS]).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("pairs_since", "many"), ("pairs_since", -5), ("trained_items", 10**9)]
+)
+def test_a_card_that_cannot_be_is_refused(name: str, value: Any) -> None:
+    model = random_model().with_card({name: value})
+    with pytest.raises(ModelError, match=f"{name} in the card of the model"):
+        model.partial_fit(pairs_of_ids((0, 3)))
+
+
 def test_a_new_item_of_an_autoencoder_is_scored_and_changes_no_other_score(tmp_path: Path) -> None:
     model = model_of("autoencoder")
     more = model.partial_fit(pairs_of_ids((1, 500), (2, 500)))

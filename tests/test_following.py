@@ -216,3 +216,12 @@ def test_a_ridge_that_is_none_is_refused(kept: Any) -> None:
     model = model_of().with_card({"fold_in": kept})
     with pytest.raises(ModelError, match="how it was trained"):
         model.fold_in([[1, 2]])
+
+
+def test_an_item_that_has_come_since_training_follows_as_the_others_do() -> None:
+    first = model_of().update(pairs_of_ids((0, 500), (1, 500)))
+    again = first.update(pairs_of_ids((9, 500), (10, 500)))
+    before, after = (arrays_of(m)[1][N_ITEMS] for m in (first, again))
+    assert not np.array_equal(before, after)
+    assert again.card["trained_items"] == N_ITEMS
+    assert again.card["pairs_since"] == 4

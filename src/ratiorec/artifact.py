@@ -16,9 +16,9 @@ from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluate import Report, evaluate
 from ratiorec.fold_in.additions import Addition, add_pairs, grown
 from ratiorec.fold_in.choice import Rule, rule_for
-from ratiorec.fold_in.density_ratio import UserRisk
 from ratiorec.fold_in.folded import FoldedUsers, folded
 from ratiorec.fold_in.following import followed
+from ratiorec.fold_in.trained import Trained
 from ratiorec.folder import parts_are_whole, read_model, write_model
 from ratiorec.item_map import ItemMap
 from ratiorec.packing import describe, pack, part_of, unpack
@@ -188,7 +188,7 @@ class Artifact:
         Raises:
             ConfigError: There are new items, and nothing says how to take them in.
         """
-        more = add_pairs(self.users, self.items, self.seen, pairs)
+        more = self._joined_by(pairs)
         return self._with(more, grown(self.scorer, self.rule, self.settings, more, progress))
 
     def update(self, pairs: Interactions, *, progress: Progress | None = None) -> Artifact:
@@ -200,16 +200,18 @@ class Artifact:
         Raises:
             ConfigError: There are new items, and nothing says how to take them in.
         """
-        more = add_pairs(self.users, self.items, self.seen, pairs)
+        more = self._joined_by(pairs)
         scorer = followed(self.scorer, self.rule, self.settings, self.seen, more, progress)
         return self._with(more, scorer)
 
+    def _joined_by(self, pairs: Interactions) -> Addition:
+        n_items, n_pairs = len(self.items), len(self.seen.indices)
+        trained = Trained.read(self.card, n_items=n_items, n_pairs=n_pairs)
+        return add_pairs(self.users, self.items, self.seen, pairs, trained)
+
     def _with(self, more: Addition, scorer: StoredScorer) -> Artifact:
         """The model that a scorer of all pairs makes."""
-        added = len(more.pairs.indices) - len(self.seen.indices)
-        card = {**self.card, "pairs_since": self.card.get("pairs_since", 0) + added}
-        if isinstance(self.rule, UserRisk):
-            card["fold_in"] = self.rule.kept_ridge()
+        card = more.trained.written(self.card, self.rule, n_pairs=len(more.pairs.indices))
         return Artifact(scorer, more.users, more.items, more.pairs, self.settings, card)
 
     def similar(

@@ -18,11 +18,14 @@ from ratiorec.fold_in.closed_form import WeightedRidge
 from ratiorec.fold_in.folded import FoldProgress, in_blocks
 from ratiorec.fold_in.learned_step import LearnedStep
 from ratiorec.fold_in.new_items import (
+    NewItems,
+    items_before,
     transposed,
     with_new_neighbours,
     with_new_outputs,
     with_new_weights,
 )
+from ratiorec.fold_in.trained import Trained
 from ratiorec.scorers import (
     Autoencoder,
     FloatMatrix,
@@ -34,7 +37,7 @@ from ratiorec.scorers import (
     Popularity,
     StoredScorer,
 )
-from ratiorec.seen import Pairs, SeenItems, pairs_of, some_of
+from ratiorec.seen import SeenItems, some_of
 
 
 class Addition(NamedTuple):
@@ -44,12 +47,25 @@ class Addition(NamedTuple):
     items: Vocabulary
     pairs: SeenItems
     touched: Indices  # the users who have more pairs than before
+    remade: Indices  # the items since training that have more pairs than before
     n_known_users: int
     n_known_items: int
+    trained: Trained
 
     @property
     def n_new_items(self) -> int:
         return len(self.items) - self.n_known_items
+
+    @property
+    def has_new_items(self) -> bool:
+        """Whether some item is new, or has come since training and has more pairs now."""
+        return bool(self.n_new_items or len(self.remade))
+
+    def with_all_known(self) -> Addition:
+        """The same, all items that have come since training being as good as trained."""
+        n_known = self.n_known_items
+        trained = self.trained._replace(n_items=n_known)
+        return self._replace(remade=self.remade[self.remade >= n_known], trained=trained)
 
     @property
     def histories(self) -> SeenItems:
@@ -58,27 +74,34 @@ class Addition(NamedTuple):
 
 
 def add_pairs(
-    users: Vocabulary, items: Vocabulary, seen: SeenItems, added: Interactions
+    users: Vocabulary,
+    items: Vocabulary,
+    seen: SeenItems,
+    added: Interactions,
+    trained: Trained,
 ) -> Addition:
     """Old and added pairs together."""
     all_users, of_users = _joined(users, added.users)
     all_items, of_items = _joined(items, added.items)
     old_users = np.repeat(np.arange(seen.n_users), np.diff(seen.indptr))
-    new_users = of_users[added.pair_users]
     merged = merge_pairs(
-        np.concatenate([old_users, new_users]),
+        np.concatenate([old_users, of_users[added.pair_users]]),
         np.concatenate([seen.indices.astype(np.int64), of_items[added.indices]]),
         shape=(len(all_users), len(all_items)),
     )
-    more = np.diff(merged.indptr)
-    more[: seen.n_users] -= np.diff(seen.indptr)
+    more_of_users = np.diff(merged.indptr)
+    more_of_users[: seen.n_users] -= np.diff(seen.indptr)
+    more_of_items = np.bincount(merged.indices, minlength=len(all_items))
+    more_of_items -= np.bincount(seen.indices, minlength=len(all_items))
     return Addition(
         all_users,
         all_items,
         SeenItems(merged.indptr, merged.indices),
-        np.flatnonzero(more),
+        np.flatnonzero(more_of_users),
+        trained.n_items + np.flatnonzero(more_of_items[trained.n_items :]),
         len(users),
         len(items),
+        trained,
     )
 
 
@@ -106,7 +129,7 @@ def grown(
         return Popularity(counts.astype(np.float32), len(addition.users))
     if isinstance(scorer, InnerProduct) and rule is not None:
         return _grown_factors(scorer, rule, addition, progress)
-    if isinstance(scorer, FromHistories) and not addition.n_new_items:
+    if isinstance(scorer, FromHistories) and not addition.has_new_items:
         return scorer.with_histories(addition.pairs)
     return _with_new_items_of_histories(scorer, settings.get("solver", {}), addition)
 
@@ -114,17 +137,19 @@ def grown(
 def _with_new_items_of_histories(
     scorer: StoredScorer, solver: Mapping[str, Any], addition: Addition
 ) -> StoredScorer:
-    by_item = transposed(addition.pairs, len(addition.items))
+    new = NewItems(addition.pairs, len(addition.items), addition.remade, addition.trained)
     if isinstance(scorer, Neighbours) and solver.get("kind") == "item-knn":
-        return with_new_neighbours(scorer, solver, addition.pairs, by_item)
-    if isinstance(scorer, ItemWeights) and solver.get("kind") == "ease":
-        return with_new_weights(scorer, solver, addition.pairs, by_item)
+        return with_new_neighbours(scorer, solver, new)
+    if isinstance(scorer, ItemWeights):
+        precisions = scorer.precisions
+        if precisions is not None and len(precisions) == new.trained.n_items:
+            return with_new_weights(scorer, precisions, new)
     if isinstance(scorer, Autoencoder):
-        return with_new_outputs(scorer, addition.pairs, by_item)
+        return with_new_outputs(scorer, new)
     raise ConfigError(
         "nothing says how this model takes new items in",
         where="partial_fit",
-        found=f"{addition.n_new_items} new items for a model of kind {scorer.kind}",
+        found=f"{addition.n_new_items or len(addition.remade)} new items for a {scorer.kind} model",
         wanted="pairs of known items, a model that `fit` made, or another fit",
     )
 
@@ -136,8 +161,8 @@ def _grown_factors(
     n_new_users = len(addition.users) - addition.n_known_users
     users = np.pad(scorer.users, ((0, n_new_users), (0, 0)))
     touched = addition.touched
-    if addition.n_new_items:
-        known = _before(addition.pairs, touched, addition.n_known_items)
+    if addition.has_new_items:
+        known = items_before(addition.pairs, touched, addition.trained.n_items)
         some = np.flatnonzero(np.diff(known.indptr))
         users[touched[some]] = in_blocks(rule, known, progress)[some]
         items, rule = _with_new_items(scorer, rule, addition, users)
@@ -151,27 +176,15 @@ def _with_new_items(
     scorer: InnerProduct, rule: Rule, addition: Addition, users: FloatMatrix
 ) -> tuple[FloatMatrix, Rule]:
     """All items, the new ones by the mirrored problem, and the rule for histories of them."""
-    n_known, by_item = addition.n_known_items, transposed(addition.pairs, len(addition.items))
-    of_new = SeenItems(
-        by_item.indptr[n_known:] - by_item.indptr[n_known],
-        by_item.indices[by_item.indptr[n_known] :],
-    )
+    n_trained, by_item = addition.trained.n_items, transposed(addition.pairs, len(addition.items))
     if isinstance(rule, WeightedRidge):
         mirrored: Rule = replace(rule, items=users)
     else:
-        known = by_item.indptr[: n_known + 1]
-        of_known = SeenItems(known, by_item.indices[: known[-1]])
-        mirrored = LearnedStep.learnt(scorer.items, users, of_known)
-    items = np.concatenate([scorer.items, mirrored(of_new)])
+        of_trained = some_of(by_item, np.arange(n_trained))
+        mirrored = LearnedStep.learnt(scorer.items[:n_trained], users, of_trained)
+    items = np.pad(scorer.items, ((0, addition.n_new_items), (0, 0)))
+    items[addition.remade] = mirrored(some_of(by_item, addition.remade))
     return items, rule.with_items(items, np.diff(by_item.indptr))
-
-
-def _before(pairs: Pairs, users: Indices, n_items: int) -> SeenItems:
-    """The histories of some users, less the items from `n_items` on."""
-    rows, listed = pairs_of(pairs, users)
-    kept = listed < n_items
-    ends = np.searchsorted(rows[kept], np.arange(len(users) + 1))
-    return SeenItems(ends, listed[kept])
 
 
 def _joined(known: Vocabulary, added: Vocabulary) -> tuple[Vocabulary, Indices]:

@@ -16,7 +16,7 @@ from ratiorec.fold_in.learned_step import LearnedStep
 from ratiorec.fold_in.new_items import transposed
 from ratiorec.fold_in.sums import row_blocks
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, StoredScorer
-from ratiorec.seen import Pairs, SeenItems, pairs_of
+from ratiorec.seen import Pairs, SeenItems
 
 _ROWS_AT_ONCE = 1024
 
@@ -46,9 +46,10 @@ def followed(
         addition: All pairs.
         progress: Told of the users folded in.
     """
-    after = grown(scorer, rule, settings, addition, progress)
     if not isinstance(rule, UserRisk) or rule.free:
-        return after
+        return grown(scorer, rule, settings, addition, progress)
+    addition = addition.with_all_known()  # an item once made follows and need not be remade
+    after = grown(scorer, rule, settings, addition, progress)
     assert isinstance(scorer, InnerProduct)
     assert isinstance(after, InnerProduct)
     items = after.items.copy()
@@ -71,7 +72,7 @@ def _moves_of_items(
     of_items = transposed(pairs, scorer.n_items)
     step = LearnedStep.learnt(scorer.items, scorer.users, of_items)
     now = replace(step, items=after.users, lengths=lengths)
-    _, theirs = pairs_of(addition.pairs, addition.touched)
+    theirs = addition.histories.indices
     moved = np.unique(theirs[theirs < scorer.n_items]).astype(np.int64)
     return _moves(_Side(step, of_items), _Side(now, all_of_items), moved, len(scorer.items))
 

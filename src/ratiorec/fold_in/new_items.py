@@ -3,27 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.fold_in.learned_step import LearnedStep
+from ratiorec.fold_in.trained import Trained
 from ratiorec.scorers import Autoencoder, Indices, ItemWeights, Neighbours
-from ratiorec.seen import Pairs, SeenItems, pairs_of
+from ratiorec.seen import Pairs, SeenItems, pairs_of, some_of
 
 
-def with_new_neighbours(
-    model: Neighbours, solver: Mapping[str, Any], pairs: SeenItems, by_item: SeenItems
-) -> Neighbours:
+@dataclass(frozen=True, eq=False)
+class NewItems:
+    """All pairs, and which items are to be made from them; the trained ones come first."""
+
+    pairs: SeenItems
+    n_items: int
+    remade: Indices
+    trained: Trained
+
+    @property
+    def share_of_training(self) -> float:
+        """φ: of the pairs that the trained items have now, those that they had in training."""
+        n_now = int((self.pairs.indices < self.trained.n_items).sum())
+        return min(1.0, self.trained.n_pairs / max(1, n_now))
+
+    @cached_property
+    def by_item(self) -> SeenItems:
+        """The users of each item."""
+        return transposed(self.pairs, self.n_items)
+
+    def common_users(self, item: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """For every item, the weights of the users it shares with this one added up."""
+        users = self.by_item.indices[self.by_item.indptr[item] : self.by_item.indptr[item + 1]]
+        rows, items = pairs_of(self.pairs, users.astype(np.int64))
+        sums = np.bincount(items, weights=weights[users[rows]], minlength=self.n_items)
+        return sums.astype(np.float64)
+
+
+def with_new_neighbours(model: Neighbours, solver: Mapping[str, Any], new: NewItems) -> Neighbours:
     """Every new item with its nearest, which are told of it, too (theory: F7)."""
-    n_known, n_items = model.n_items, by_item.n_users
-    degrees, lengths = np.diff(by_item.indptr), np.diff(pairs.indptr)
+    degrees, lengths = np.diff(new.by_item.indptr), np.diff(new.pairs.indptr)
     weights = np.maximum(lengths, 1) ** -float(solver["user_exponent"])
-    rows = [np.repeat(np.arange(n_known), np.diff(model.indptr))]
-    columns, values = [model.indices.astype(np.int64)], [model.values]
-    for item in range(n_known, n_items):
-        common = _common_users(item, pairs, by_item, weights)
+    told = np.repeat(np.arange(model.n_items), np.diff(model.indptr))
+    stays = ~(np.isin(told, new.remade) | np.isin(model.indices, new.remade))
+    rows, columns = [told[stays]], [model.indices[stays].astype(np.int64)]
+    values = [model.values[stays]]
+    for item in new.remade.tolist():
+        common = new.common_users(item, weights)
         similar = common / (np.sqrt(degrees * degrees[item]) + solver["shrinkage"])
         similar[item] = 0
         near = np.argsort(-similar, kind="stable")[: solver["n_neighbours"]]
@@ -33,52 +63,54 @@ def with_new_neighbours(
         columns += [itself, near]
         values += [similar[near].astype(np.float32)] * 2
     # two new items may have named each other
-    keys = np.concatenate(rows) * n_items + np.concatenate(columns)
+    keys = np.concatenate(rows) * new.n_items + np.concatenate(columns)
     kept, first = np.unique(keys, return_index=True)
-    indptr = np.searchsorted(kept, np.arange(n_items + 1) * n_items)
-    indices = (kept % n_items).astype(np.int32)
-    return Neighbours(indptr, indices, np.concatenate(values)[first], pairs)
+    indptr = np.searchsorted(kept, np.arange(new.n_items + 1) * new.n_items)
+    indices = (kept % new.n_items).astype(np.int32)
+    return Neighbours(indptr, indices, np.concatenate(values)[first], new.pairs)
 
 
 def with_new_weights(
-    model: ItemWeights, solver: Mapping[str, Any], pairs: SeenItems, by_item: SeenItems
+    model: ItemWeights, precisions: NDArray[np.float32], new: NewItems
 ) -> ItemWeights:
-    """Every new item by its ridge regression on the known ones (theory: F7).
+    """Every new item by its ridge regression on the trained ones (theory: F7).
 
-    b = (I − B)·diag(P)·g, g the users that each known item shares with it, and P_jj from what
-    B and the pairs of training say.
+    b = φ² (I − B)·diag(P)·g, g the users that each trained item shares with it.
     """
-    n_known, n_new = model.n_items, by_item.n_users - model.n_items
-    weights = np.pad(model.weights, ((0, n_new), (0, n_new)))
-    ones = np.ones(pairs.n_users)
-    old = SeenItems(model.histories.indptr, model.histories.indices)
-    old_by_item = transposed(old, n_known)
-    for item in range(n_known, n_known + n_new):
-        shared = _common_users(item, pairs, by_item, ones)[:n_known]
-        near = np.flatnonzero(shared)
-        column = np.zeros(n_known)
-        for other in near:
-            gram = _common_users(int(other), old, old_by_item, ones[: old.n_users])
-            of_other = -model.weights[:, other].astype(np.float64)
-            of_other[other] = 1
-            column += shared[other] / (gram @ of_other + solver["penalty"]) * of_other
-        weights[:n_known, item] = column
-    return ItemWeights(weights, pairs)
+    n_more, n_trained = new.n_items - model.n_items, new.trained.n_items
+    weights = np.pad(model.weights, ((0, n_more), (0, n_more)))
+    trained, ones = model.weights[:n_trained, :n_trained], np.ones(new.pairs.n_users)
+    for item in new.remade.tolist():
+        shared = new.common_users(item, ones)[:n_trained].astype(np.float32)
+        gains = np.float32(new.share_of_training**2) * precisions * shared
+        weights[:n_trained, item] = gains - trained @ gains
+    return ItemWeights(weights, new.pairs, precisions)
 
 
-def with_new_outputs(model: Autoencoder, pairs: SeenItems, by_item: SeenItems) -> Autoencoder:
+def with_new_outputs(model: Autoencoder, new: NewItems) -> Autoencoder:
     """Every new item by the mirrored learned step; of the others it says nothing (theory: F7)."""
-    n_known = model.n_items
-    users = model.user_vectors(np.arange(model.n_users))
-    users = np.pad(users, ((0, pairs.n_users - len(users)), (0, 0)))
-    known = SeenItems(by_item.indptr[: n_known + 1], by_item.indices[: by_item.indptr[n_known]])
-    step = LearnedStep.learnt(model.item_vectors, users, known)
-    vectors = step.at(by_item, np.arange(n_known, by_item.n_users))
-    arrays = model.arrays()
-    arrays["item_in"] = np.pad(arrays["item_in"], ((0, len(vectors)), (0, 0)))
-    arrays["item_out"] = np.concatenate([arrays["item_out"], vectors[:, :-1]])
-    arrays["bias_out"] = np.concatenate([arrays["bias_out"], vectors[:, -1]])
-    return Autoencoder.from_arrays(arrays, pairs)
+    everyone = np.arange(new.pairs.n_users)
+    by_trained = model.with_histories(items_before(new.pairs, everyone, new.trained.n_items))
+    of_trained = some_of(new.by_item, np.arange(new.trained.n_items))
+    step = LearnedStep.learnt(
+        model.item_vectors[: new.trained.n_items], by_trained.user_vectors(everyone), of_trained
+    )
+    vectors = step.at(new.by_item, new.remade)
+    arrays, n_more = model.arrays(), new.n_items - model.n_items
+    arrays["item_in"] = np.pad(arrays["item_in"], ((0, n_more), (0, 0)))
+    arrays["item_out"] = np.pad(arrays["item_out"], ((0, n_more), (0, 0)))
+    arrays["bias_out"] = np.pad(arrays["bias_out"], (0, n_more))
+    arrays["item_out"][new.remade] = vectors[:, :-1]
+    arrays["bias_out"][new.remade] = vectors[:, -1]
+    return Autoencoder.from_arrays(arrays, new.pairs)
+
+
+def items_before(pairs: Pairs, users: Indices, n_items: int) -> SeenItems:
+    """The histories of some users, less the items from `n_items` on."""
+    rows, listed = pairs_of(pairs, users)
+    kept = listed < n_items
+    ends = np.searchsorted(rows[kept], np.arange(len(users) + 1))
+    return SeenItems(ends, listed[kept])
 
 
 def transposed(pairs: Pairs, n_items: int) -> SeenItems:
@@ -87,15 +119,3 @@ def transposed(pairs: Pairs, n_items: int) -> SeenItems:
     counts = np.bincount(pairs.indices, minlength=n_items)
     order = np.argsort(pairs.indices, kind="stable")
     return SeenItems(np.concatenate([[0], np.cumsum(counts)]), users[order])
-
-
-def _common_users(
-    item: int, pairs: SeenItems, by_item: SeenItems, weights: NDArray[np.float64]
-) -> NDArray[np.float64]:
-    """For every item, the weights of the users it shares with this one added up."""
-    users: Indices = by_item.indices[by_item.indptr[item] : by_item.indptr[item + 1]].astype(
-        np.int64
-    )
-    rows, items = pairs_of(pairs, users)
-    sums = np.bincount(items, weights=weights[users[rows]], minlength=by_item.n_users)
-    return sums.astype(np.float64)

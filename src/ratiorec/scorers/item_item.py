@@ -24,10 +24,15 @@ _GATHERED_WEIGHTS = 2**22  # about so many weights of neighbours are copied in o
 
 @dataclass(frozen=True, eq=False)
 class ItemWeights(FromHistories):
-    """The score is s(u,i) = Σ_{j ∈ I_u} B_ji, with a weight for every pair of items."""
+    """The score is s(u,i) = Σ_{j ∈ I_u} B_ji, with a weight for every pair of items.
+
+    `precisions` are those of the regressions that trained the first items, where they are known:
+    no score needs them, but new items are made by them (theory: F7).
+    """
 
     weights: FloatMatrix  # B [n_items, n_items]: row j is what item j says of every item
     histories: Pairs
+    precisions: NDArray[np.float32] | None = None
 
     kind: ClassVar[str] = "item_weights"
 
@@ -36,11 +41,12 @@ class ItemWeights(FromHistories):
         return len(self.weights)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"weights": self.weights}
+        known = {} if self.precisions is None else {"precisions": self.precisions}
+        return {"weights": self.weights, **known}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], histories: Pairs) -> Self:
-        return cls(arrays["weights"], histories)
+        return cls(arrays["weights"], histories, arrays.get("precisions"))
 
     def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
         """The sum of what the items of each user's history say."""
@@ -58,7 +64,10 @@ class ItemWeights(FromHistories):
 
     @cached_property
     def _largest(self) -> Mapping[str, float]:
-        return largest_values(self.arrays(), {"weights": ("n_items", "n_items")})
+        axes: dict[str, tuple[str, ...]] = {"weights": ("n_items", "n_items")}
+        if self.precisions is not None:
+            axes["precisions"] = ("trained items",)
+        return largest_values(self.arrays(), axes)
 
     def _bounds(self, longest: int) -> Mapping[str, float]:
         return {"weights": longest * self._largest["weights"]}

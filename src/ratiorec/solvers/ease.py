@@ -68,8 +68,9 @@ class EASE:
 
         def solve() -> ItemWeights:
             weights = inverse(data, device)
+            precisions = np.diagonal(weights).copy()
             _regress(weights)
-            return ItemWeights(weights, SeenItems.of(data))
+            return ItemWeights(weights, SeenItems.of(data), precisions)
 
         return OneSweep(solve)
 
