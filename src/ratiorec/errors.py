@@ -40,6 +40,10 @@ class DataError(RatiorecError, ValueError):
     """The pairs, or the file they came from, cannot be used."""
 
 
+class NoPairsError(DataError):
+    """The data hold no pair at all."""
+
+
 class DataNotFoundError(DataError, FileNotFoundError):
     """No data under that name or path."""
 

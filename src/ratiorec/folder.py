@@ -67,6 +67,14 @@ def require_replaceable(folder: str | Path) -> None:
     _replaceable(Path(folder))
 
 
+def header_bytes(folder: str | Path) -> bytes | None:
+    """What names the model in the folder now; None where there is none."""
+    try:
+        return (Path(folder) / HEADER).read_bytes()
+    except OSError:
+        return None
+
+
 def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
     """The content and the arrays of a model, each checked against its hash.
 

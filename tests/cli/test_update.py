@@ -3,6 +3,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -128,3 +129,50 @@ def test_it_loads_no_torch(model: Path, today: Path) -> None:
     command = [sys.executable, "-c", code, "update", str(model), str(today)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
     assert done.stderr.splitlines()[-1] == "False"
+
+
+def test_a_file_without_pairs_is_no_mistake(cli: CommandLine, model: Path, tmp_path: Path) -> None:
+    untouched = everything_in(model)
+    (tmp_path / "quiet.csv").write_text("user_id,item_id\n", encoding="utf-8")
+    found = cli("update", model, "quiet.csv", "--json").json
+    assert (found["pairs"], found["pairs_since_training"]) == (0, 0)
+    (tmp_path / "cut.csv").write_text("", encoding="utf-8")
+    assert cli("update", model, "cut.csv").code == 2
+    assert everything_in(model) == untouched
+
+
+def test_a_model_that_was_replaced_meanwhile_is_not_put_back(
+    cli: CommandLine, model: Path, today: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Artifact.load(model).update(Interactions.from_pairs(["Yan"], ["item-003"]))
+    take_in, saved = Artifact.update, []
+
+    def slow(self: Artifact, pairs: Interactions, **options: Any) -> Artifact:
+        if not saved:  # somebody else writes while the first update is under way
+            other.save(model)
+            saved.append(True)
+        return take_in(self, pairs, **options)
+
+    monkeypatch.setattr(Artifact, "update", slow)
+    outcome = cli("update", model, today)
+    assert outcome.code == 0
+    assert "the model was replaced meanwhile" in outcome.err
+    assert {"Yan", "Zoe"} <= set(Artifact.load(model).users.ids.tolist())
+
+
+def test_a_model_that_never_stands_still_is_left_alone(
+    cli: CommandLine, model: Path, today: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    take_in, written = Artifact.update, []
+
+    def slow(self: Artifact, pairs: Interactions, **options: Any) -> Artifact:
+        written.append(len(written))
+        pair = Interactions.from_pairs([f"user {len(written)}"], ["item-003"])
+        take_in(Artifact.load(model), pair).save(model)
+        return take_in(self, pairs, **options)
+
+    monkeypatch.setattr(Artifact, "update", slow)
+    outcome = cli("update", model, today)
+    assert outcome.code == 2
+    assert "one writer at a time" in outcome.err
+    assert "Zoe" not in Artifact.load(model).users.ids.tolist()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ratiorec.cli import options as o
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, ModelError, NoPairsError
 
 if TYPE_CHECKING:
     from ratiorec.artifact import Artifact
@@ -24,6 +24,9 @@ EXAMPLES = """Examples:
 
   ratiorec update model today.csv --others-stay
 """
+
+
+_MOST_READINGS = 5
 
 
 def update(
@@ -48,25 +51,55 @@ def update(
     The model folder is replaced in one step, so that a server that watches it goes on with the new
     model. Pairs that the model already has change nothing.
     """
-    from ratiorec.artifact import Artifact
-    from ratiorec.cli.progress import users_bar
     from ratiorec.folder import require_replaceable
 
     target = model if output is None else output
     require_replaceable(target)
-    before = Artifact.load(model)
-    pairs = _pairs(o.load_data(data, data_dir, user, item, delimiter=delimiter, header=header))
     started = time.perf_counter()
-    with users_bar("folding in") as progress:
-        take = before.partial_fit if others_stay else before.update
-        after = take(pairs, progress=progress)
+    try:
+        pairs = _pairs(o.load_data(data, data_dir, user, item, delimiter=delimiter, header=header))
+    except NoPairsError:
+        pairs = None  # an hour in which nobody came is no mistake
+    before, after = _taken_in(model, target, pairs, others_stay=others_stay)
     seconds = time.perf_counter() - started
-    after.save(target)
     result = {"model": str(target), **summary(before, after), "seconds": round(seconds, 3)}
     if json:
         o.print_json(result)
     else:
         _print_summary(result)
+
+
+def _taken_in(
+    model: Path, target: Path, pairs: Interactions | None, *, others_stay: bool
+) -> tuple[Artifact, Artifact]:
+    """The model as it was and as it was saved; begun again where another was written meanwhile."""
+    from ratiorec.artifact import Artifact
+    from ratiorec.folder import header_bytes
+
+    for _ in range(_MOST_READINGS):
+        read = header_bytes(model)
+        before = Artifact.load(model)
+        after = _with_pairs(before, pairs, others_stay=others_stay)
+        if target != model or header_bytes(model) == read:
+            after.save(target)
+            return before, after
+        o.say("the model was replaced meanwhile: the pairs go into the new one")
+    raise ModelError(
+        "the model is replaced all the time",
+        where=str(model),
+        found=f"another one after each of {_MOST_READINGS} readings",
+        wanted="one writer at a time",
+    )
+
+
+def _with_pairs(model: Artifact, pairs: Interactions | None, *, others_stay: bool) -> Artifact:
+    from ratiorec.cli.progress import users_bar
+
+    if pairs is None:
+        return model
+    with users_bar("folding in") as progress:
+        take = model.partial_fit if others_stay else model.update
+        return take(pairs, progress=progress)
 
 
 def _pairs(dataset: Dataset) -> Interactions:
@@ -86,7 +119,7 @@ def summary(before: Artifact, after: Artifact) -> dict[str, Any]:
         "pairs": len(after.seen.indices) - len(before.seen.indices),
         "users": len(after.users) - len(before.users),
         "items": len(after.items) - len(before.items),
-        "pairs_since_training": after.card["pairs_since"],
+        "pairs_since_training": after.card.get("pairs_since", 0),
     }
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ratiorec.data.sources.columns import Columns, is_header
-from ratiorec.errors import DataError
+from ratiorec.errors import DataError, NoPairsError
 
 # The surest first. A space comes last: names and dates have spaces in them, too.
 DELIMITERS = ("\t", ",", ";", "|", "::", " ")
@@ -61,7 +61,7 @@ def inspect(
         raise _one_column(lines, delimiter, path, has_quotes=has_quotes)
     has_header = _looks_like_a_header(rows, columns) if header is None else header
     if has_header and len(rows) == 1:
-        raise DataError(
+        raise NoPairsError(
             "there are no rows",
             where=str(path),
             found=f"column names only: {', '.join(rows[0])}",

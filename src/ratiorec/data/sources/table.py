@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.sources.identifiers import Place, encode_ids
 from ratiorec.data.sources.numbers import times_of, weights_of
-from ratiorec.errors import DataError
+from ratiorec.errors import NoPairsError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,7 +29,7 @@ class PairTable:
     def interactions(self) -> Interactions:
         """The pairs of the table, checked and merged."""
         if not len(self.user):
-            raise DataError(
+            raise NoPairsError(
                 "there are no rows",
                 where=self.origin,
                 found="0 rows",
