@@ -6,17 +6,19 @@
     python benchmarks/fold_in_quality.py --splits 30 --first 200 --device cuda --jobs 15
 
 A split holds out a random tenth of the users, with all their pairs; or, of a random three tenths of
-the users, a random three tenths of their pairs. One model is trained on all pairs of the training
+the users, a random three tenths of their pairs; or a random tenth of the items, of which the other
+model knows nothing. One model is trained on all pairs of the training
 file; another without those held out, which then come in: by `partial_fit`, items fixed, which gives
 new users what `fold_in` gives them; and by `update`. All are judged on the test file. Both models
 take the same fixed number of steps, up to a whole epoch: fewer users make shorter epochs.
 
 Figures are ratios to what the same users have in the model of all pairs: the mean over the splits,
 and its 95 % interval by the spread of the splits, each of which has users and models of its own.
-Judged are the users of held-out pairs, and every fifth of the others. Where the users are held out,
-`where_trained` folds them in by the model that has trained them; and short histories are a few
-random pairs of each, judged on the same test pairs: the ridge that follows the length, to one ridge
-for all.
+Judged are the users of held-out pairs, and every fifth of the others; where items are held out,
+every fifth user, by all test pairs and by those of the held-out items alone. Where the users are
+held out, `where_trained` folds them in by the model that has trained them; and short histories are a
+few random pairs of each, judged on the same test pairs: the ridge that follows the length, to one
+ridge for all.
 
 What was chosen on which splits: docs/guide.md. Prints one JSON object.
 """
@@ -83,7 +85,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--data", default="gowalla")
     parser.add_argument("--preset", default="dregn-cf-fast")
     parser.add_argument("--steps", type=int, default=240)
-    parser.add_argument("--hold-out", choices=("users", "pairs"), default="users")
+    parser.add_argument("--hold-out", choices=("users", "pairs", "items"), default="users")
     parser.add_argument("--splits", type=int, default=1, help="how many")
     parser.add_argument(
         "--first", type=int, default=0, help="the seed of the first; of training too"
@@ -118,17 +120,20 @@ def judged_split(seed: int, *, name: str, hold_out: str, folder: Path) -> dict[s
     started = time.perf_counter()
     updated = without.update(split.added)
     seconds = time.perf_counter() - started
-    judged, others = Judged.of(data, full, split.judged), Judged.of(data, full, split.others)
-    ratios = {
-        "partial_fit": judged.ratio(judged.known(without.partial_fit(split.added))),
-        "update": judged.ratio(judged.known(updated)),
-        "others_before": others.ratio(others.known(without)),
-        "others_update": others.ratio(others.known(updated)),
-    }
+    taken_in = {"partial_fit": without.partial_fit(split.added), "update": updated}
+    judged = Judged.of(data, full, split.judged)
+    ratios = {way: judged.ratio(judged.known(model)) for way, model in taken_in.items()}
+    if hold_out == "items":
+        alone = Judged.of(data, full, split.judged, items=split.items)
+        ratios |= {f"items_{way}": alone.ratio(alone.known(m)) for way, m in taken_in.items()}
+    else:
+        others = Judged.of(data, full, split.others)
+        ratios["others_before"] = others.ratio(others.known(without))
+        ratios["others_update"] = others.ratio(others.known(updated))
     if hold_out == "users":
         ratios["where_trained"] = judged.ratio(judged.folded(full))
         ratios |= variants(without, judged)
-    else:
+    elif hold_out == "pairs":
         ratios["before"] = judged.ratio(judged.known(without))
     return {
         "seed": seed,
@@ -142,16 +147,19 @@ def judged_split(seed: int, *, name: str, hold_out: str, folder: Path) -> dict[s
 
 
 class Split(NamedTuple):
-    """Pairs to train on, pairs that come in later, and whom to judge."""
+    """Pairs to train on, pairs that come in later, and whom to judge; and the items held out."""
 
     kept: Interactions
     added: Interactions
     judged: NDArray[np.int64]
     others: NDArray[np.int64]
+    items: NDArray[np.int64] | None = None
 
 
 def held_out(data: Interactions, seed: int, what: str) -> Split:
     rng = np.random.default_rng(seed)
+    if what == "items":
+        return items_held_out(data, np.sort(rng.permutation(data.n_items)[: data.n_items // 10]))
     order = rng.permutation(data.n_users)
     n_judged = len(order) // 10 * (1 if what == "users" else 3)
     judged, others = np.sort(order[:n_judged]), np.sort(order[n_judged:])
@@ -159,6 +167,19 @@ def held_out(data: Interactions, seed: int, what: str) -> Split:
         return Split(of_users(data, others), of_users(data, judged), judged, others[::EVERY])
     late = np.isin(data.pair_users, judged) & (rng.random(len(data.indices)) < 0.3)
     return Split(some_pairs(data, ~late), some_pairs(data, late), judged, others[::EVERY])
+
+
+def items_held_out(data: Interactions, items: NDArray[np.int64]) -> Split:
+    late = np.isin(data.indices, items)
+    place = np.cumsum(~np.isin(np.arange(data.n_items), items)) - 1
+    kept = Interactions.from_indices(
+        data.users,
+        Vocabulary(np.delete(data.items.ids, items), "item"),
+        data.pair_users[~late].astype(np.int64),
+        place[data.indices[~late]],
+    )
+    judged = np.arange(0, data.n_users, EVERY)
+    return Split(kept, some_pairs(data, late), judged, judged[:0], items)
 
 
 def some_pairs(data: Interactions, kept: NDArray[np.bool_]) -> Interactions:
@@ -171,15 +192,24 @@ class Judged(NamedTuple):
     """Users, all they have in training, their test pairs, and their figures where trained."""
 
     ids: NDArray[Any]
+    items: Vocabulary
     histories: SeenItems
     test: Interactions
     trained_in: Figures
 
     @classmethod
-    def of(cls, data: Dataset, full: Artifact, users: NDArray[np.int64]) -> Judged:
+    def of(
+        cls,
+        data: Dataset,
+        full: Artifact,
+        users: NDArray[np.int64],
+        items: NDArray[np.int64] | None = None,
+    ) -> Judged:
         assert data.test is not None
         histories, test = some_of(full.seen, users), of_users(data.test, users)
-        unjudged = cls(data.train.users.ids[users], histories, test, {})
+        if items is not None:
+            test = some_pairs(test, np.isin(test.indices, items))
+        unjudged = cls(data.train.users.ids[users], data.train.items, histories, test, {})
         return unjudged._replace(trained_in=unjudged.figures(unjudged.known(full)))
 
     def figures(self, scorer: StoredScorer) -> Figures:
@@ -193,7 +223,10 @@ class Judged(NamedTuple):
     def known(self, model: Artifact) -> InnerProduct:
         """The users by the vectors that the model has of them."""
         assert isinstance(model.scorer, InnerProduct)
-        return model.scorer.with_users(model.scorer.users[model.users.indices(self.ids)])
+        items = model.scorer.items
+        if not model.items.same_as(self.items):
+            items = items[model.items.indices(self.items.ids)]
+        return InnerProduct(model.scorer.users[model.users.indices(self.ids)], items)
 
     def folded(
         self, model: Artifact, histories: SeenItems | None = None, **changed: Any

@@ -82,16 +82,44 @@ def test_the_version_is_that_of_the_package(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
-    [["fly"], ["fit"], ["fit", "x.csv"], ["recommend", "m", "-k", "many"], ["data", "list", "--x"]],
+    ("command", "refusal"),
+    [
+        ("fly", "a wrong command (where: ratiorec; found: No such command 'fly"),
+        ("--fly", "a wrong option (where: ratiorec; found: No such option: --fly"),
+        ("data list --x", "a wrong option (where: ratiorec data list; found: No such option: --x"),
+        ("data list x", "a wrong command (where: ratiorec data list; found: Got unexpected extra"),
+        ("recommend m -k", "a wrong option (where: ratiorec COMMAND; found: Option '-k' requires"),
+        ("fit", "a missing argument (where: ratiorec fit; found: no DATA; wanted: DATA as"),
+        ("fit x.csv", "a missing option (where: ratiorec fit; found: no --output; wanted: --out"),
+        ("recommend m -k many", "a wrong option (where: ratiorec recommend --k; found: 'many'; "),
+        ("serve m --port 99999", "a wrong option (where: ratiorec serve --port; found: "),
+        (
+            "export m --to foo",
+            "a wrong option (where: ratiorec export --to; found: 'foo'; wanted: one of 'faiss', ",
+        ),
+    ],
 )
-def test_a_command_that_cannot_be_parsed_is_a_mistake_of_the_user(
-    cli: CommandLine, arguments: list[str]
+def test_a_command_that_cannot_be_parsed_is_refused_in_one_line(
+    cli: CommandLine, command: str, refusal: str
 ) -> None:
-    outcome = cli(*arguments)
-    assert (outcome.code, outcome.out) == (2, "")
-    assert "Error" in outcome.err
-    assert "Traceback" not in outcome.err
+    outcome = cli(*command.split())
+    assert outcome.refusal.startswith(f"ratiorec: {refusal}")
+    assert outcome.err.count("\n") == 1
+
+
+def test_a_value_that_is_refused_is_told_with_those_that_are_allowed(cli: CommandLine) -> None:
+    refusal = cli("serve", "m", "--port", "99999").refusal
+    found, _, wanted = refusal.partition("; wanted: ")
+    assert "99999" in found
+    assert "65535" in wanted
+
+
+@pytest.mark.parametrize("words", [[], ["data"]])
+def test_no_arguments_at_all_show_help(cli: CommandLine, words: list[str]) -> None:
+    outcome = cli(*words)
+    assert (outcome.out + outcome.err).startswith(f"Usage: {' '.join(['ratiorec', *words])} ")
+    assert "Commands:" in outcome.out + outcome.err
+    assert "ratiorec: " not in outcome.err
 
 
 @pytest.mark.parametrize("command", ["fit", "demo", "data split"])

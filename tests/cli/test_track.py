@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -119,3 +120,44 @@ def test_a_store_that_cannot_be_opened_is_told_before_training(
     assert done.code == 2
     assert "the store of experiments cannot be opened" in done.err
     assert not (tmp_path / "m").exists()
+
+
+@pytest.fixture
+def silent_server(monkeypatch: pytest.MonkeyPatch) -> str:
+    """An address at which nobody listens, and to which no other machine connects."""
+    pytest.importorskip("mlflow")
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        return f"http://127.0.0.1:{closed.getsockname()[1]}"
+
+
+def test_a_server_that_does_not_listen_is_told_at_once(
+    cli: CommandLine, pairs: Path, tmp_path: Path, silent_server: str
+) -> None:
+    """Left to itself, MLflow would try for minutes."""
+    track = ("--track", f"mlflow:{silent_server}")
+    refusal = cli("fit", pairs, "-o", tmp_path / "m", *SETTINGS, *track).refusal
+    assert f"cannot be opened (where: --track mlflow:{silent_server}; found: " in refusal
+    assert "Connection refused" in refusal
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_server_of_the_environment_that_does_not_listen_is_told_at_once(
+    cli: CommandLine,
+    pairs: Path,
+    tmp_path: Path,
+    silent_server: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", silent_server)
+    refusal = cli("fit", pairs, "-o", tmp_path / "m", *SETTINGS, "--track", "mlflow").refusal
+    assert "Connection refused" in refusal
+
+
+def test_an_address_that_cannot_be_is_refused(
+    cli: CommandLine, pairs: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("mlflow")
+    track = ("--track", "mlflow:http://127.0.0.1:99999")
+    refusal = cli("fit", pairs, "-o", tmp_path / "m", *SETTINGS, *track).refusal
+    assert "found: Port out of range 0-65535; wanted: a database such as" in refusal

@@ -3,7 +3,9 @@ from __future__ import annotations
 import os
 import shutil
 import threading
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +14,15 @@ from ratiorec.artifact import Artifact
 from ratiorec.errors import ModelError
 from ratiorec.serve import models
 from ratiorec.serve.models import ModelInUse, read_served, signature_of, version_of
-from small_models import small_model
+from small_models import numbered_model, small_model
+
+OF_A_RATIO: dict[str, Any] = {
+    "risk": {"kind": "density-ratio", "link": "softplus", "weights": {"kind": "uniform"}},
+    "batches": {"n_users": 20, "least_steps": 1},
+    "encoder": {"kind": "factorisation"},
+    "training": {"penalty": 0.1},
+}
+WMF = {"kind": "wmf", "confidence": 1.0, "penalty": 0.1}
 
 
 def cut_arrays(folder: Path) -> None:
@@ -30,6 +40,47 @@ def test_a_model_is_known_by_what_its_folder_holds(folder: Path, tmp_path: Path)
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="there is no model"):
         ModelInUse(tmp_path / "none")
+
+
+@pytest.mark.parametrize("settings", [{}, OF_A_RATIO, {"solver": WMF}])
+def test_what_folding_in_needs_is_there_before_the_first_request(
+    artifact: Artifact, tmp_path: Path, settings: dict[str, Any]
+) -> None:
+    replace(artifact, settings=settings).save(tmp_path / "m")
+    served = read_served(tmp_path / "m").artifact
+    assert "rule" in vars(served)
+    assert vars(served)["rule"] is served.rule is not None
+
+
+@pytest.mark.parametrize(
+    ("settings", "card", "found"),
+    [
+        (OF_A_RATIO, {"fold_in": {"ridge": "x", "usual_length": None}}, "could not convert"),
+        ({"solver": {"kind": "wmf"}}, {}, "KeyError: 'confidence'"),
+        ({"solver": WMF | {"penalty": "x"}}, {}, "TypeError"),
+    ],
+    ids=["a ridge that is no number", "a setting that is missing", "a setting that is no number"],
+)
+def test_a_model_that_folds_nobody_in_is_refused_and_the_old_one_stays(
+    artifact: Artifact, folder: Path, settings: dict[str, Any], card: dict[str, Any], found: str
+) -> None:
+    used = ModelInUse(folder)
+    first = used.current
+    replace(artifact, settings=settings, card=card).save(folder)
+    with pytest.raises(ModelError, match=f"found: .*{found}"):
+        used.reload()
+    assert used.current is first
+    with pytest.raises(ModelError):
+        ModelInUse(folder)
+
+
+@pytest.mark.parametrize(("n_users", "n_items"), [(0, 3), (2, 0)])
+def test_a_model_without_users_or_items_is_taken(
+    tmp_path: Path, n_users: int, n_items: int
+) -> None:
+    numbered_model(n_users=n_users, n_items=n_items).save(tmp_path / "m")
+    served = read_served(tmp_path / "m").artifact
+    assert (len(served.users), len(served.items)) == (n_users, n_items)
 
 
 def test_an_unchanged_folder_is_not_taken_again(folder: Path) -> None:

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -166,6 +167,23 @@ def test_a_broken_model_is_refused_and_the_old_one_goes_on(folder: Path, tmp_pat
         for file in (tmp_path / "whole").iterdir():
             (folder / file.name).write_bytes(file.read_bytes())
         eventually(lambda: version_in_use(server) == version_of(tmp_path / "whole"))
+
+
+def test_a_model_that_folds_nobody_in_is_refused_at_a_swap_and_at_the_start(
+    folder: Path, tmp_path: Path
+) -> None:
+    broken = replace(small_model(1), settings={"solver": {"kind": "wmf"}})
+    with running(folder, tmp_path / "log", "--watch-seconds", "0.05") as server:
+        broken.save(folder)
+        eventually(lambda: len(server.events("model refused")) >= 1)
+        assert version_in_use(server) == server.version
+        body = json.dumps({"histories": [["item1"]], "k": 3}).encode()
+        headers = {"Content-Type": "application/json"}
+        assert server.ask("POST", "/v1/recommend", body, headers)[0] == 200
+    command = [sys.executable, "-m", "ratiorec.cli", "serve", str(folder), "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("ratiorec: the model does not say how it was trained")
 
 
 WRITER = """

@@ -6,6 +6,8 @@ import errno
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -25,18 +27,25 @@ from ratiorec.cli import (
     serve,
     update,
 )
-from ratiorec.errors import RatiorecError, StoppedError, StorageError
+from ratiorec.errors import ConfigError, RatiorecError, StoppedError, StorageError
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_UsageError: Any = typer.BadParameter.__base__  # it has no public name of its own
 
 
 class Commands(TyperGroup):
-    """The commands, with what becomes of output that cannot be written."""
+    """The commands, with what becomes of wrong ones and of output that cannot be written."""
+
+    def make_context(self, *arguments: Any, **options: Any) -> Any:
+        """Parse what stands before the command."""
+        with _usage_in_one_line():
+            return super().make_context(*arguments, **options)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; it is no bug when standard output goes away or fills a disk."""
         try:
-            return super().invoke(ctx)
+            with _usage_in_one_line():
+                return super().invoke(ctx)
         except BrokenPipeError:  # the reader has left, and nothing more can be said to it
             _discard_output()
             raise typer.Exit from None
@@ -50,6 +59,54 @@ class Commands(TyperGroup):
                 found=error.strerror or str(error),
                 wanted="a place that has room",
             ) from error
+
+
+@contextmanager
+def _usage_in_one_line() -> Iterator[None]:
+    """Let a command that cannot be parsed end like any other mistake of the user's."""
+    try:
+        yield
+    except _UsageError as error:
+        if type(error).__name__ == "NoArgsIsHelpError":  # whoever gives no arguments gets help
+            raise
+        raise (_wrong_parameter if getattr(error, "param", None) else _wrong_words)(error) from None
+
+
+def _wrong_parameter(error: Any) -> ConfigError:
+    """An option or argument that is missing, or has a value that it cannot have."""
+    command, parameter = error.ctx.command_path, error.param
+    kind = parameter.param_type_name
+    name = max(parameter.opts, key=len) if kind == "option" else parameter.metavar or parameter.name
+    if not error.message:
+        return ConfigError(
+            f"a missing {kind}",
+            where=command,
+            found=f"no {name}",
+            wanted=f"{name} as {command} --help says",
+        )
+    told = error.message.rstrip(".").partition(", unable")[0]
+    told = told.removeprefix("Value error, ").removeprefix("Input should be ")
+    found, _, allowed = told.rpartition(" is not ")
+    return ConfigError(
+        f"a wrong {kind}", where=f"{command} {name}", found=found or _given(error), wanted=allowed
+    )
+
+
+def _given(error: Any) -> str:
+    """The value that was refused, where the message does not begin with it."""
+    checks = getattr(error.__cause__, "errors", None)
+    return repr(checks()[0]["input"]) if checks else "another value"
+
+
+def _wrong_words(error: Any) -> ConfigError:
+    """A command or an option that does not exist, or words too many or too few."""
+    command = error.ctx.command_path if error.ctx else "ratiorec COMMAND"
+    return ConfigError(
+        "a wrong option" if hasattr(error, "option_name") else "a wrong command",
+        where=command,
+        found=error.format_message().rstrip("."),
+        wanted=f"what {command} --help says",
+    )
 
 
 def _discard_output() -> None:
@@ -96,7 +153,7 @@ def _version(
 def main() -> None:
     """Run a command; the user's mistakes end in one line and exit code 2, bugs in a traceback."""
     try:
-        app()
+        app(prog_name=app.info.name)  # whatever the file is called that was started
     except StoppedError as stopped:
         _say(stopped)
         sys.exit(128 + signal.SIGINT)

@@ -9,9 +9,9 @@ from collections.abc import AsyncIterator
 from fastapi import FastAPI
 
 from ratiorec.serve.bodies import BoundedBodies
-from ratiorec.serve.errors import answer_errors
 from ratiorec.serve.observed import Observed
 from ratiorec.serve.pages import page_router, read_pages
+from ratiorec.serve.refusals import answer_errors
 from ratiorec.serve.routes import router
 from ratiorec.serve.security import RequireKey
 from ratiorec.serve.service import Service

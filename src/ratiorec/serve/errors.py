@@ -6,9 +6,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ratiorec.errors import ConfigError, DataError, ModelError, RatiorecError, UnknownIdError
@@ -88,46 +85,7 @@ def fault() -> RefusedError:
     )
 
 
-def answer_errors(app: FastAPI) -> None:
-    """Let every refusal of the application be JSON in four parts."""
-    app.add_exception_handler(RatiorecError, _refusal)
-    app.add_exception_handler(RequestValidationError, _invalid)
-    app.add_exception_handler(HTTPException, _no_route)
-
-
-async def _refusal(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RatiorecError)
-    return as_response(error)
-
-
-async def _invalid(request: Request, error: Exception) -> Response:
-    """The first thing that does not fit the schema."""
-    assert isinstance(error, RequestValidationError)
-    first = error.errors()[0]
-    refused = RefusedError(
-        "the request is not valid",
-        status=422,
-        where=" ".join(str(part) for part in first["loc"]),
-        found=_shortened(first.get("input")),
-        wanted=str(first["msg"]),
-    )
-    return as_response(refused)
-
-
-async def _no_route(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)
-    what = {404: "there is nothing here", 405: "this method is not answered here"}
-    refused = RefusedError(
-        what.get(error.status_code, "the request cannot be answered"),
-        status=error.status_code,
-        where=f"{request.method} {_shortened(request.url.path)}",
-        found=str(error.detail),
-        wanted="a path and method that GET /openapi.json lists",
-        headers=error.headers,
-    )
-    return as_response(refused)
-
-
-def _shortened(value: Any) -> str:
+def shortened(value: Any) -> str:
+    """A value as a refusal shows it, of whatever length it is."""
     text = repr(value)
     return text if len(text) <= _LONGEST_FOUND else text[:_LONGEST_FOUND] + "…"

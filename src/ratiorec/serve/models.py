@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ratiorec.artifact import Artifact
 from ratiorec.errors import ModelError
-from ratiorec.folder import HEADER
+from ratiorec.folder import HEADER, parts_are_whole
 from ratiorec.serve.catalogue import Catalogue
 from ratiorec.serve.directory import Directory
 
@@ -41,16 +41,18 @@ class Served:
 
 
 def read_served(folder: Path) -> Served:
-    """Read a model and rank once with it, so that whatever is made at first use is there.
+    """Read a model and make a list or two with it, so that whatever lists need is there.
 
     Raises:
-        ModelError: There is no whole model, or it is replaced faster than it can be read.
+        ModelError: There is no whole model, it makes no lists, or it is replaced faster than it
+            can be read.
     """
     for _ in range(_MOST_READINGS):
         version = version_of(folder)
         artifact = Artifact.load(folder)
         if version == version_of(folder):
-            artifact.recommend(artifact.users.ids[:1], 1)
+            with parts_are_whole(folder):
+                _make_lists(artifact)
             return Served(artifact, version)
     raise ModelError(
         "the model is replaced all the time",
@@ -58,6 +60,13 @@ def read_served(folder: Path) -> Served:
         found=f"another one after each of {_MOST_READINGS} readings",
         wanted="a model that stands still for a moment",
     )
+
+
+def _make_lists(artifact: Artifact) -> None:
+    """One for a user and one for a history, as the rule for histories is made at first use."""
+    artifact.recommend(artifact.users.ids[:1], 1)
+    if len(artifact.items):
+        artifact.recommend_to([artifact.items.ids[:1].tolist()], 1)
 
 
 def version_of(folder: Path) -> str:

@@ -227,7 +227,7 @@ class Problem(BaseModel):
                     "what": "1 unknown user id(s)",
                     "where": "user ids",
                     "found": "'eve'",
-                    "wanted": 'one of the 3 known users, or on_unknown="skip"',
+                    "wanted": "one of the 3 known users, or on_unknown=fallback",
                 }
             ]
         }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ratiorec.artifact import Artifact
 from ratiorec.errors import MissingExtraError, StorageError
@@ -14,6 +17,8 @@ from ratiorec.tracking.tracker import figures, final_figures, flat
 
 EXPERIMENT = "ratiorec"
 MODEL = "model"  # the folder of the run's artifacts that holds it
+_PORTS = {"http": 80, "https": 443}
+_PATIENCE_SECONDS = 5.0
 
 
 class MLflowRun:
@@ -35,7 +40,7 @@ class MLflowRun:
 
     def begin(self, settings: Mapping[str, Any]) -> None:
         try:
-            from mlflow import MlflowClient
+            from mlflow import MlflowClient, get_tracking_uri
             from mlflow.exceptions import MlflowException
         except ImportError:
             raise MissingExtraError(
@@ -45,9 +50,10 @@ class MLflowRun:
                 wanted="pip install 'ratiorec[mlflow]'",
             ) from None
         try:
+            require_listener(self._store or get_tracking_uri())
             self._client = MlflowClient(tracking_uri=self._store)
             self._run_id = self._client.create_run(self._experiment_id()).info.run_id
-        except (MlflowException, ImportError, OSError) as error:
+        except (MlflowException, ImportError, OSError, ValueError) as error:
             raise StorageError(
                 "the store of experiments cannot be opened",
                 where=f"--track mlflow:{self._store or ''}",
@@ -83,3 +89,20 @@ class MLflowRun:
         for name, value in told.items():
             # a name may have no @ in it
             self._client.log_metric(self._run_id, name.replace("@", "_at_"), value, step=step)
+
+
+def require_listener(store: str) -> None:
+    """See that somebody listens at the address of a server, as MLflow tries for minutes in silence.
+
+    Raises:
+        OSError: Nobody does.
+        ValueError: It is no address.
+    """
+    address = urlsplit(store)
+    if address.scheme not in _PORTS or not address.hostname:
+        return
+    proxies = getproxies()
+    if (address.scheme in proxies or "all" in proxies) and not proxy_bypass(address.hostname):
+        return  # another machine makes the connection, and this one may not be able to
+    place = (address.hostname, address.port or _PORTS[address.scheme])
+    socket.create_connection(place, _PATIENCE_SECONDS).close()
