@@ -16,8 +16,8 @@ Figures are ratios to what the same users have in the model of all pairs: the me
 and its 95 % interval by the spread of the splits, each of which has users and models of its own.
 Judged are the users of held-out pairs, and every fifth of the others; where items are held out,
 every fifth user, by all test pairs and by those of the held-out items alone. Where the users are
-held out, `where_trained` folds them in by the model that has trained them; and short histories are a
-few random pairs of each, judged on the same test pairs: the ridge that follows the length, to one
+held out, `where_trained` folds them in by the model that has trained them; and short histories are
+a few random pairs of each, judged on the same test pairs: the ridge that follows the length, to one
 ridge for all.
 
 What was chosen on which splits: docs/guide.md. Prints one JSON object.

@@ -17,7 +17,8 @@ export function headline(answer) {
   const data = isTable(card.data) ? card.data.name : undefined;
   const what = card.preset || answer.kind.replaceAll("_", " ");
   const size = `${whole(answer.n_users)} users, ${whole(answer.n_items)} items`;
-  return data ? `${what}, trained on ${data}: ${size}` : `${what}: ${size}`;
+  const since = card.pairs_since ? " and updated since" : "";
+  return data ? `${what}, trained on ${data}${since}: ${size}` : `${what}: ${size}`;
 }
 
 export function modelCard(answer) {
