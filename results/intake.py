@@ -10,7 +10,20 @@ from typing import Any
 HERE = Path(__file__).parent
 NAMES = {"gowalla": "Gowalla", "yelp2018": "Yelp2018"}
 FIGURES = {"recall@20": "R@20", "ndcg@20": "nDCG@20"}
-HELD_OUT = {"users": "a tenth of the users", "pairs": "3/10 of the pairs of 3/10 of the users"}
+HELD_OUT = {
+    "users": "a tenth of the users",
+    "pairs": "3/10 of the pairs of 3/10 of the users",
+    "items": "a tenth of the items",
+}
+OTHERS = ("others_before", ("others_before", "others_update"))
+LISTS = {  # whose lists: what stands under before, `partial_fit` and `update`
+    "users": {"theirs": ("", ("partial_fit", "update")), "the others'": OTHERS},
+    "pairs": {"theirs": ("before", ("partial_fit", "update")), "the others'": OTHERS},
+    "items": {
+        "everybody's": ("", ("partial_fit", "update")),
+        "everybody's, by the new items alone": ("", ("items_partial_fit", "items_update")),
+    },
+}
 
 
 def table() -> str:
@@ -25,13 +38,10 @@ def table() -> str:
 
 
 def rows(result: dict[str, Any], file: str) -> Iterator[str]:
-    """Of one file: the users whose pairs come in, then the others."""
+    """Of one file: whom the pairs are about, then the others."""
     name, held_out = NAMES[result["data"]], HELD_OUT[result["held_out"]]
     what = f"{name}, {held_out} ([{len(result['splits'])} splits](../results/{file}))"
-    for whose, before, ways in (
-        ("theirs", "before", ("partial_fit", "update")),
-        ("the others'", "others_before", ("others_before", "others_update")),
-    ):
+    for whose, (before, ways) in LISTS[result["held_out"]].items():
         for metric, label in FIGURES.items():
             cells = [percent(result["mean"].get(key), metric) for key in (before, *ways)]
             yield f"| {what} | {whose} | {label} | {' | '.join(cells)} |"
@@ -39,7 +49,7 @@ def rows(result: dict[str, Any], file: str) -> Iterator[str]:
 
 
 def percent(found: dict[str, Any] | None, metric: str) -> str:
-    """A mean and its interval; nothing where users were not there before."""
+    """A mean and its interval; nothing where there was nothing before."""
     if found is None:
         return ""
     value, low, high = (100 * found[metric][key] for key in ("value", "low", "high"))

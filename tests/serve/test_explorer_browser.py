@@ -396,7 +396,10 @@ def test_the_map_marks_history_and_recommendations_and_a_point_adds_its_item(
 
 def test_the_card_has_metrics_and_curves(explorer: Explorer) -> None:
     explorer.opened()
-    assert explorer.one("#lead").text == "dregn-cf, trained on shelf and updated since: 20 users, 30 items"
+    assert (
+        explorer.one("#lead").text
+        == "dregn-cf, trained on shelf and updated since: 20 users, 30 items"
+    )
     facts = dict(zip(explorer.texts("#card dt"), explorer.texts("#card dd"), strict=True))
     assert (facts["pairs"], facts["pairs since training"]) == ("1,234", "1,500")
     cells = explorer.texts("#card table :is(th, td)")
