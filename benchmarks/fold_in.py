@@ -33,7 +33,7 @@ from ratiorec.fold_in.choice import rule_for
 from ratiorec.fold_in.closed_form import WeightedRidge
 from ratiorec.fold_in.density_ratio import UserRisk
 from ratiorec.presets import preset
-from ratiorec.seen import SeenItems, pairs_of
+from ratiorec.seen import SeenItems, pairs_of, some_of
 from ratiorec.settings import Settings
 
 BATCH = 1000
@@ -73,9 +73,9 @@ def measured(model: Artifact, n_users: int) -> dict[str, Any]:
         "risk, ids to list": lambda rows: model.recommend_to(as_ids(rows), k=20),
     }
     some = np.random.default_rng(0).permutation(len(model.users))
-    one_user = medians(ways, [rows_of(model, some[[place]]) for place in range(n_users)])
-    many = rows_of(model, some[:BATCH])
-    steps = steps_taken(rule, rows_of(model, some[:n_users])) / n_users
+    one_user = medians(ways, [some_of(model.seen, some[[place]]) for place in range(n_users)])
+    many = some_of(model.seen, some[:BATCH])
+    steps = steps_taken(rule, some_of(model.seen, some[:n_users])) / n_users
     return {
         "users": len(model.users),
         "items": len(model.items),
@@ -111,11 +111,6 @@ def time_of(way: Callable[[Interactions], object], added: Interactions) -> float
     started = time.perf_counter()
     way(added)
     return time.perf_counter() - started
-
-
-def rows_of(model: Artifact, users: Any) -> SeenItems:
-    rows, items = pairs_of(model.seen, users)
-    return SeenItems(np.searchsorted(rows, np.arange(len(users) + 1)), items)
 
 
 def as_ids(rows: SeenItems) -> list[list[int]]:

@@ -13,7 +13,7 @@ new users what `fold_in` gives them; and by `update`. All are judged on the test
 take the same fixed number of steps, up to a whole epoch: fewer users make shorter epochs.
 
 Figures are ratios to what the same users have in the model of all pairs: the mean over the splits,
-and its 95 % interval by the spread of the splits, each of which has users and models of its own.
+and Student's 95 % interval of it; each split has users and models of its own.
 Judged are the users of held-out pairs, and every fifth of the others; where items are held out,
 every fifth user, by all test pairs and by those of the held-out items alone. Where the users are
 held out, `where_trained` folds them in by the model that has trained them; and short histories are
@@ -51,6 +51,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.evaluate import evaluate
 from ratiorec.fold_in.density_ratio import UserRisk
 from ratiorec.presets import preset
+from ratiorec.reproduce.exhibits import Measured
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.seen import SeenItems, some_of
 from ratiorec.settings import Settings
@@ -273,15 +274,10 @@ def summary(splits: list[dict[str, Figures]]) -> dict[str, Any]:
 
 
 def interval(values: list[float]) -> Figures:
-    mean = float(np.mean(values))
-    if len(values) == 1:
+    mean, found = float(np.mean(values)), Measured(tuple(values)).interval
+    if found is None:
         return {"value": round(mean, 4)}
-    margin = 1.96 * float(np.std(values, ddof=1)) / len(values) ** 0.5
-    return {
-        "value": round(mean, 4),
-        "low": round(mean - margin, 4),
-        "high": round(mean + margin, 4),
-    }
+    return {"value": round(mean, 4), "low": round(found[0], 4), "high": round(found[1], 4)}
 
 
 @contextmanager

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from ratiorec.reproduce.exhibits import Measured
 
 HERE = Path(__file__).parent
 NAMES = {"gowalla": "Gowalla", "yelp2018": "Yelp2018"}
@@ -27,12 +30,12 @@ LISTS = {  # whose lists: what stands under before, `partial_fit` and `update`
 
 
 def table() -> str:
-    """Percent of the figures of a model trained on all pairs, with 95 % intervals."""
+    """Percent of the figures of a model trained on all pairs, with Student's 95 % intervals."""
     lines = [
         "| what comes in | whose lists | figure | before | `partial_fit` | `update` |",
         "|---|---|---|---|---|---|",
     ]
-    for path in sorted(HERE.glob("bench-fold_in_quality*.json")):
+    for path in sorted(HERE.glob("bench-fold_in_quality*.json"), key=lambda path: path.stem):
         lines += rows(json.loads(path.read_text(encoding="utf-8"))["result"], path.name)
     return "\n".join(lines)
 
@@ -43,14 +46,16 @@ def rows(result: dict[str, Any], file: str) -> Iterator[str]:
     what = f"{name}, {held_out} ([{len(result['splits'])} splits](../results/{file}))"
     for whose, (before, ways) in LISTS[result["held_out"]].items():
         for metric, label in FIGURES.items():
-            cells = [percent(result["mean"].get(key), metric) for key in (before, *ways)]
+            cells = [percent(result["splits"], key, metric) for key in (before, *ways)]
             yield f"| {what} | {whose} | {label} | {' | '.join(cells)} |"
             what = ""
 
 
-def percent(found: dict[str, Any] | None, metric: str) -> str:
+def percent(splits: list[dict[str, Any]], key: str, metric: str) -> str:
     """A mean and its interval; nothing where there was nothing before."""
-    if found is None:
+    if not key:
         return ""
-    value, low, high = (100 * found[metric][key] for key in ("value", "low", "high"))
-    return f"{value:.1f} ({low:.1f} to {high:.1f})"
+    values = tuple(100 * split["ratios"][key][metric] for split in splits)
+    found = Measured(values).interval
+    assert found is not None
+    return f"{statistics.fmean(values):.1f} ({found[0]:.1f} to {found[1]:.1f})"

@@ -301,21 +301,17 @@ def test_a_cell_that_does_not_say_how_it_was_obtained_is_found(tmp_path, fault):
 def test_what_comes_in_is_told_in_percent_with_intervals(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "results")
     intake = import_module("intake")
-    figure = {"value": 0.9911, "low": 0.986, "high": 0.9963}
-    other = {"value": 1.0021, "low": 0.9, "high": 1.1}
-    ratios = {"recall@20": figure, "ndcg@20": other}
     names = ("partial_fit", "update", "others_before", "others_update")
-    result = {
-        "data": "gowalla",
-        "held_out": "users",
-        "splits": [{}, {}],
-        "mean": dict.fromkeys(names, ratios),
-    }
+    splits = [
+        {"ratios": {key: {"recall@20": recall, "ndcg@20": ndcg} for key in names}}
+        for recall, ndcg in ((0.98, 1.0), (1.0, 1.0))
+    ]
+    result = {"data": "gowalla", "held_out": "users", "splits": splits}
     (tmp_path / "bench-fold_in_quality.json").write_text(json.dumps({"result": result}))
     monkeypatch.setattr(intake, "HERE", tmp_path)
     found = intake.table().splitlines()[2:]
     assert len(found) == 4
     assert found[0].startswith("| Gowalla, a tenth of the users ([2 splits](../results/bench-")
-    cell = "99.1 (98.6 to 99.6)"
+    cell = "99.0 (86.3 to 111.7)"  # 12.706 times 1
     assert found[0].endswith(f"| theirs | R@20 |  | {cell} | {cell} |")
-    assert found[3].split(" | ")[3] == "100.2 (90.0 to 110.0)"
+    assert found[3].split(" | ")[3] == "100.0 (100.0 to 100.0)"

@@ -56,10 +56,7 @@ def rule_for(
     if not isinstance(scorer, InnerProduct):
         return None
     try:
-        rule = _rule_by_settings(scorer, settings, pairs)
-        if isinstance(rule, UserRisk):
-            return rule.with_ridge(ridge) if ridge else _as_trained(rule, scorer, settings, pairs)
-        return rule
+        return _rule_by_settings(scorer, settings, pairs, ridge)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
             "the model does not say how it was trained, so nobody can be folded in",
@@ -69,7 +66,12 @@ def rule_for(
         ) from error
 
 
-def _rule_by_settings(scorer: InnerProduct, settings: Mapping[str, Any], pairs: Pairs) -> Rule:
+def _rule_by_settings(
+    scorer: InnerProduct,
+    settings: Mapping[str, Any],
+    pairs: Pairs,
+    ridge: Mapping[str, Any] | None,
+) -> Rule:
     items = scorer.items
     solver, risk = settings.get("solver", {}), settings.get("risk", {})
     match solver.get("kind", risk.get("kind")):
@@ -82,7 +84,10 @@ def _rule_by_settings(scorer: InnerProduct, settings: Mapping[str, Any], pairs: 
         case "whole-data":
             return _whole_data(items, settings)
         case kind if kind in _RATIO_RISKS and _family(risk) is not None:
-            return _user_risk(scorer, settings, pairs)
+            untold = _user_risk(scorer, settings, pairs)
+            if ridge:
+                return untold.with_ridge(ridge)
+            return untold.as_trained(scorer.users, pairs, least=settings["training"]["penalty"])
     return LearnedStep.learnt(scorer.users, items, pairs)
 
 
@@ -119,12 +124,6 @@ def _user_risk(scorer: InnerProduct, settings: Mapping[str, Any], pairs: Pairs) 
         Candidates.drawn(scorer.items, weights, sizes, n=_N_SKETCHED),
         free=settings["encoder"]["kind"] == "factorisation",
     )
-
-
-def _as_trained(
-    risk: UserRisk, scorer: InnerProduct, settings: Mapping[str, Any], pairs: Pairs
-) -> UserRisk:
-    return risk.as_trained(scorer.users, pairs, least=settings["training"]["penalty"])
 
 
 def typical_pulls(

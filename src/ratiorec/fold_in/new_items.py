@@ -80,9 +80,10 @@ def with_new_weights(
     n_more, n_trained = new.n_items - model.n_items, new.trained.n_items
     weights = np.pad(model.weights, ((0, n_more), (0, n_more)))
     trained, ones = model.weights[:n_trained, :n_trained], np.ones(new.pairs.n_users)
+    scaled = np.float32(new.share_of_training**2) * precisions
     for item in new.remade.tolist():
         shared = new.common_users(item, ones)[:n_trained].astype(np.float32)
-        gains = np.float32(new.share_of_training**2) * precisions * shared
+        gains = scaled * shared
         weights[:n_trained, item] = gains - trained @ gains
     return ItemWeights(weights, new.pairs, precisions)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ratiorec.artifact import Artifact
 from ratiorec.errors import ModelError
-from ratiorec.folder import HEADER, parts_are_whole
+from ratiorec.folder import header_bytes, parts_are_whole
 from ratiorec.serve.catalogue import Catalogue
 from ratiorec.serve.directory import Directory
 
@@ -71,9 +71,8 @@ def _make_lists(artifact: Artifact) -> None:
 
 def version_of(folder: Path) -> str:
     """A name for what the folder holds now: digits of the hash of its header."""
-    try:
-        header = (folder / HEADER).read_bytes()
-    except OSError:
+    header = header_bytes(folder)
+    if header is None:
         return "none"  # loading will say what is wrong
     return hashlib.sha256(header).hexdigest()[:16]
 
