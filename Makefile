@@ -25,11 +25,11 @@ format: $(READY)
 results: $(READY)
 	$(BIN)/python results/table.py
 
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,serve,rivals,ann,onnx,postgres,tensorboard,mlflow]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,serve,rivals,ann,onnx,postgres,tensorboard,mlflow]' -e lab
 	touch $(READY)
 
 clean:

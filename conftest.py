@@ -7,10 +7,5 @@ import importlib.util
 collect_ignore_glob = (
     []
     if importlib.util.find_spec("triton")
-    else [
-        "src/**/*_kernels.py",
-        "src/**/triton_pointwise.py",
-        "src/**/triton_positives.py",
-        "src/**/fused_layers.py",
-    ]
+    else ["src/ratiorec/kernels/triton/*.py"]
 )

@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from ratiorec_lab.bench.stand_in import random_model, random_pairs
 
-from ratiorec.artifact import Artifact
-from ratiorec.bench.stand_in import random_model, random_pairs
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.destinations import Job, destination_of, write_lists
-from ratiorec.recommend import Exact
-from ratiorec.seen import SeenItems
+from ratiorec.model.artifact import Artifact
+from ratiorec.scorers.topk import Exact
+from ratiorec.scorers.user_items import UserItems
+from ratiorec.sinks import Job, destination_of, write_lists
 
 FLOOR = "ranking alone"
 
@@ -47,7 +47,7 @@ def write_model(folder: Path, arguments: argparse.Namespace) -> None:
         users = np.array([f"user-{user:07d}" for user in range(n_users)], object)
         items = np.array([f"item-{item:07d}" for item in range(n_items)], object)
         ids = Vocabulary(users, "user"), Vocabulary(items, "item")
-        model = Artifact(scorer, *ids, SeenItems.of(pairs))
+        model = Artifact(scorer, *ids, UserItems.of(pairs))
     model.save(folder)
 
 

@@ -20,12 +20,12 @@ import numpy as np
 import torch
 
 from ratiorec.data.benchmarks import load
-from ratiorec.data.dataset import Dataset
+from ratiorec.data.interactions import Dataset
+from ratiorec.kernels.backends import EXECUTIONS
+from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.presets import preset
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.fused.choice import EXECUTIONS
 from ratiorec.settings import Settings
-from ratiorec.validation import judge
+from ratiorec.training.validation import judge
 
 REFERENCE = "reference"
 

@@ -26,14 +26,14 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import ratiorec as rr
-from ratiorec.artifact import Artifact
 from ratiorec.data.interactions import Interactions
-from ratiorec.fold_in import density_ratio
-from ratiorec.fold_in.choice import rule_for
-from ratiorec.fold_in.closed_form import WeightedRidge
-from ratiorec.fold_in.density_ratio import UserRisk
+from ratiorec.model.artifact import Artifact
+from ratiorec.model.foldin import newton as density_ratio
+from ratiorec.model.foldin.linear import WeightedRidge
+from ratiorec.model.foldin.newton import UserRisk
+from ratiorec.model.foldin.rules import rule_for
 from ratiorec.presets import preset
-from ratiorec.seen import SeenItems, pairs_of, some_of
+from ratiorec.scorers.user_items import UserItems, pairs_of, some_of
 from ratiorec.settings import Settings
 
 BATCH = 1000
@@ -66,7 +66,7 @@ def measured(model: Artifact, n_users: int) -> dict[str, Any]:
     prepared = time.perf_counter() - started
     assert isinstance(rule, UserRisk)
     ridge = WeightedRidge(rule.start.items, 1.0, 20.0, 21.0, 80.0)
-    ways: dict[str, Callable[[SeenItems], object]] = {
+    ways: dict[str, Callable[[UserItems], object]] = {
         "risk": rule,
         "closed form": ridge,
         "learned step": rule.start,
@@ -113,18 +113,18 @@ def time_of(way: Callable[[Interactions], object], added: Interactions) -> float
     return time.perf_counter() - started
 
 
-def as_ids(rows: SeenItems) -> list[list[int]]:
+def as_ids(rows: UserItems) -> list[list[int]]:
     return [part.tolist() for part in np.split(rows.indices, rows.indptr[1:-1])]
 
 
-def seconds(way: Callable[[SeenItems], object], rows: SeenItems) -> float:
+def seconds(way: Callable[[UserItems], object], rows: UserItems) -> float:
     started = time.perf_counter()
     way(rows)
     return time.perf_counter() - started
 
 
 def medians(
-    ways: Mapping[str, Callable[[SeenItems], object]], questions: list[SeenItems]
+    ways: Mapping[str, Callable[[UserItems], object]], questions: list[UserItems]
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of each way, taking turns; the first question only warms up."""
     times: dict[str, list[float]] = {name: [] for name in ways}
@@ -140,7 +140,7 @@ def medians(
     }
 
 
-def steps_taken(rule: UserRisk, rows: SeenItems) -> int:
+def steps_taken(rule: UserRisk, rows: UserItems) -> int:
     """Newton steps that all these users take together, each asked alone."""
     n_solved = 0
     solve = density_ratio.solved
@@ -163,7 +163,7 @@ def floor(rule: UserRisk, steps: float) -> dict[str, float]:
     (n_candidates, d), n_sketched = rule.candidates.vectors.shape, len(rule.sketch.weights)
     operations = steps * (4 * n_candidates * d + 2 * n_sketched * (d * d + d))
     n_bytes = steps * 4 * d * (2 * n_candidates + 2 * n_sketched)
-    nothing = SeenItems(np.zeros(1, np.int64), np.zeros(0, np.int32))
+    nothing = UserItems(np.zeros(1, np.int64), np.zeros(0, np.int32))
     square = np.random.default_rng(0).standard_normal((1024, 1024), dtype=np.float32)
     product = min(seconds(lambda _: square @ square, nothing) for _ in range(10))
     source = np.ones(2**25, np.float32)

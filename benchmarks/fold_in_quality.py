@@ -42,18 +42,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from ratiorec_lab.reproduce.exhibits import Measured
 
 import ratiorec as rr
-from ratiorec.artifact import Artifact
-from ratiorec.data.dataset import Dataset
-from ratiorec.data.interactions import Interactions
+from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.evaluate import evaluate
-from ratiorec.fold_in.density_ratio import UserRisk
+from ratiorec.evaluation.evaluate import evaluate
+from ratiorec.model.artifact import Artifact
+from ratiorec.model.foldin.newton import UserRisk
 from ratiorec.presets import preset
-from ratiorec.reproduce.exhibits import Measured
 from ratiorec.scorers import InnerProduct, StoredScorer
-from ratiorec.seen import SeenItems, some_of
+from ratiorec.scorers.user_items import UserItems, some_of
 from ratiorec.settings import Settings
 
 METRICS = ("recall@20", "ndcg@20")
@@ -194,7 +193,7 @@ class Judged(NamedTuple):
 
     ids: NDArray[Any]
     items: Vocabulary
-    histories: SeenItems
+    histories: UserItems
     test: Interactions
     trained_in: Figures
 
@@ -230,7 +229,7 @@ class Judged(NamedTuple):
         return InnerProduct(model.scorer.users[model.users.indices(self.ids)], items)
 
     def folded(
-        self, model: Artifact, histories: SeenItems | None = None, **changed: Any
+        self, model: Artifact, histories: UserItems | None = None, **changed: Any
     ) -> InnerProduct:
         """The users by their histories alone, by the model's rule or a changed one."""
         assert isinstance(model.scorer, InnerProduct)
@@ -256,13 +255,13 @@ def variants(model: Artifact, judged: Judged) -> dict[str, Figures]:
     return found
 
 
-def shortened(histories: SeenItems, n: int) -> SeenItems:
+def shortened(histories: UserItems, n: int) -> UserItems:
     """At most n random pairs of each user."""
     rng = np.random.default_rng(0)
     parts = np.split(histories.indices, histories.indptr[1:-1])
     some = [np.sort(rng.permutation(part)[:n]) for part in parts]
     ends = np.concatenate([[0], np.cumsum([len(part) for part in some])])
-    return SeenItems(ends, np.concatenate(some))
+    return UserItems(ends, np.concatenate(some))
 
 
 def summary(splits: list[dict[str, Figures]]) -> dict[str, Any]:

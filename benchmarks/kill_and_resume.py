@@ -30,17 +30,17 @@ from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
 
-from ratiorec.artifact import Artifact
-from ratiorec.checkpoint import FILE
 from ratiorec.errors import ModelError
-from ratiorec.folder import HEADER, read_model
+from ratiorec.model.artifact import Artifact
+from ratiorec.model.store import HEADER, read_model
+from ratiorec.training.checkpoint import FILE
 
 SETTINGS = {
     "encoder.dimension": 8,
     "encoder.n_layers": 1,
     "batches.n_users": 150,
     "training.validate_every": 2,
-    "training.steps_between": 1,
+    "training.min_steps_between_validations": 1,
     "training.patience": 2,
     "training.learning_rate": 0.03,
 }

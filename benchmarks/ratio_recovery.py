@@ -4,7 +4,7 @@
     python benchmarks/ratio_recovery.py --seeds 0 --generators logistic --penalty 0.05
 
 For each generator and seed: a population of synthetic users is drawn, a model is trained with
-uniform weights and no corrections (`ratiorec.demo.recovery_settings`; the stopping step is
+uniform weights and no corrections (`ratiorec_lab.demo.recovery_settings`; the stopping step is
 chosen on held-out pairs, which know nothing of the truth), and the estimated ratio is compared
 with the true one over all pairs that are not in the training data. Spearman's correlation is
 given over these pairs pooled, and as the mean over users of each user's own. Prints one JSON
@@ -19,13 +19,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from ratiorec_lab.demo import POPULATION, ratio_correlation, recovery_settings
 from scipy.stats import rankdata
 
-from ratiorec.artifact import Artifact
 from ratiorec.data.synthetic import SyntheticData
-from ratiorec.demo import POPULATION, ratio_correlation, recovery_settings
-from ratiorec.experiment import fit
-from ratiorec.risk.bregman import GENERATORS
+from ratiorec.kernels.pointwise import GENERATORS
+from ratiorec.model.artifact import Artifact
+from ratiorec.training.experiment import fit
 
 
 def main() -> None:

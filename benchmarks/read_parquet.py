@@ -44,7 +44,7 @@ def write(path: Path, *, n_rows: int, n_users: int, n_items: int) -> dict[str, f
 
 
 def read_pairs(path: Path) -> dict[str, float]:
-    from ratiorec.data.sources import read
+    from ratiorec.data.formats import read
 
     data = read(path)
     return {"n_users": data.n_users, "n_items": data.n_items, "n_pairs": data.n_pairs}

@@ -31,9 +31,9 @@ from typing import Any
 
 import numpy as np
 
-from ratiorec.artifact import Artifact
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
 
 N_USERS, N_ITEMS, DIMENSION = 29_858, 40_981, 64

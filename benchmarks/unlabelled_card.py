@@ -23,15 +23,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ratiorec.risk.bregman import KULLBACK_LEIBLER, LEAST_SQUARES, LOGISTIC
-from ratiorec.risk.fused import triton_execution as card
-from ratiorec.risk.fused.execution import Unlabelled
-from ratiorec.risk.fused.reference import reference
-from ratiorec.risk.fused.term import FirstModel, UnlabelledTerm
-from ratiorec.risk.fused.triton_execution import Triton
-from ratiorec.risk.fused.triton_products import PRODUCTS
-from ratiorec.risk.fused.triton_tiles import Tiles, cut
-from ratiorec.scores import EXPONENTIAL, SOFTPLUS
+from ratiorec.kernels.backends import reference
+from ratiorec.kernels.pointwise import (
+    EXPONENTIAL,
+    KULLBACK_LEIBLER,
+    LEAST_SQUARES,
+    LOGISTIC,
+    SOFTPLUS,
+)
+from ratiorec.kernels.triton import unlabelled as card
+from ratiorec.kernels.triton.unlabelled import PRODUCTS, Tiles, Triton, cut
+from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm
 
 N_ITEMS, DIMENSION = 40_981, 64
 Case = tuple[Tensor, Tensor, UnlabelledTerm, Tensor]

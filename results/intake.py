@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ratiorec.reproduce.exhibits import Measured
+from ratiorec_lab.reproduce.exhibits import Measured
 
 HERE = Path(__file__).parent
 NAMES = {"gowalla": "Gowalla", "yelp2018": "Yelp2018"}

@@ -10,16 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ratiorec_lab.reproduce.cell_files import CellFiles
+from ratiorec_lab.reproduce.curves import machine_of
+from ratiorec_lab.reproduce.exhibits import Measured
+from ratiorec_lab.reproduce.findings import Findings
+from ratiorec_lab.reproduce.plan import Plan
+from ratiorec_lab.reproduce.protocols import VALIDATED
+from ratiorec_lab.reproduce.published import QUALITY, quality
+from ratiorec_lab.reproduce.targets import TARGETS, cells_of
+
 from ratiorec.config import to_table
 from ratiorec.presets import preset
-from ratiorec.reproduce.cell_files import CellFiles
-from ratiorec.reproduce.curves import machine_of
-from ratiorec.reproduce.exhibits import Measured
-from ratiorec.reproduce.findings import Findings
-from ratiorec.reproduce.plan import Plan
-from ratiorec.reproduce.protocols import VALIDATED
-from ratiorec.reproduce.published import QUALITY, quality
-from ratiorec.reproduce.targets import TARGETS, cells_of
 
 Record = dict[str, Any]
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ratiorec.bench.growth_chart import drawing, growth_charts
-from ratiorec.bench.growth_lines import MEMORY, TIME, Growth, growths
+from ratiorec_lab.bench.growth_chart import drawing, growth_charts
+from ratiorec_lab.bench.growth_lines import MEMORY, TIME, Growth, growths
 
 HERE = Path(__file__).parent
 TARGETS = ("risk", "propagation", "step", "fit", "recommend", "evaluate", "frontier", "growth")

@@ -14,16 +14,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # from here on these modules check the axes in their signatures, at every call
 install_import_hook(
     [
-        "ratiorec.data.batches",
-        "ratiorec.data.pair_batches",
-        "ratiorec.data.samplers",
+        "ratiorec.batches",
         "ratiorec.encoders",
-        "ratiorec.risk",
-        "ratiorec.scores",
+        "ratiorec.kernels",
+        "ratiorec.losses",
         "ratiorec.solvers",
-        "ratiorec.training",
+        "ratiorec.training.loop",
     ],
-    "shape_checks.checked",
+    "support.shape_checks.checked",
 )
 
 settings.register_profile("local", deadline=None, max_examples=30)

@@ -11,6 +11,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratiorec.batches import pairs as samplers
+from ratiorec.batches.pairs import PairBatches
+from ratiorec.batches.users import UserBatches
 from ratiorec.config import (
     from_table,
     merge,
@@ -20,36 +23,39 @@ from ratiorec.config import (
     settings_in,
     to_table,
 )
-from ratiorec.data import samplers
-from ratiorec.data.batches import UserBatches
-from ratiorec.data.pair_batches import PairBatches
 from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.initial import Normal, Xavier
+from ratiorec.encoders.init import Normal, Spectral, Xavier
 from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders.mult_vae import MultVAE
 from ratiorec.encoders.ngcf import NGCF
-from ratiorec.encoders.spectral import Spectral
-from ratiorec.encoders.variational import Variational
 from ratiorec.errors import ConfigError
+from ratiorec.kernels.backends import EXECUTIONS
+from ratiorec.kernels.pointwise import EXPONENTIAL, GENERATORS, KULLBACK_LEIBLER, LINKS, Generator
+from ratiorec.losses.bpr import BPR
+from ratiorec.losses.density_ratio import (
+    SAMPLING,
+    DensityRatio,
+    FrozenWeights,
+    HardSampleWeights,
+    PopularityWeights,
+    UniformWeights,
+)
+from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.parts import CONSTANTS, KINDS
 from ratiorec.presets import PRESETS
-from ratiorec.risk.bregman import GENERATORS, KULLBACK_LEIBLER, Generator
-from ratiorec.risk.correction import SAMPLING
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.fused.choice import EXECUTIONS
-from ratiorec.risk.pairwise import BPR
-from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import Frozen, HardSample, Popularity, Uniform
-from ratiorec.scores import EXPONENTIAL, LINKS, Embeddings
-from ratiorec.settings import Settings, Solved, TwoStage
+from ratiorec.settings import Settings, SolverSettings, TwoStageSettings
+from ratiorec.shapes import Embeddings
 from ratiorec.solvers.ease import EASE
-from ratiorec.training import Training
+from ratiorec.training.loop import Training
 
 EXPERIMENTS = sorted((Path(__file__).parents[1] / "experiments").glob("*.toml"))
 
 counts = st.integers(1, 10_000)
 rates = st.floats(1e-9, 1e3)
 weights = st.one_of(
-    st.just(HardSample()), st.just(Uniform()), st.builds(Popularity, exponent=st.floats(-2, 2))
+    st.just(HardSampleWeights()),
+    st.just(UniformWeights()),
+    st.builds(PopularityWeights, exponent=st.floats(-2, 2)),
 )
 links = st.sampled_from(list(LINKS.values()))
 executions = st.sampled_from(list(EXECUTIONS.values()))
@@ -84,14 +90,14 @@ trainings = st.builds(
     penalty=rates,
     epochs=counts,
     validate_every=counts,
-    steps_between=counts,
+    min_steps_between_validations=counts,
     patience=counts,
     min_gain=st.floats(0, 1),
     tail=st.floats(0, 1),
 )
 some_samplers = st.one_of(
-    st.just(samplers.Uniform()),
-    st.builds(samplers.Popularity, exponent=st.floats(0, 2)),
+    st.just(samplers.UniformSampler()),
+    st.builds(samplers.PopularitySampler, exponent=st.floats(0, 2)),
     st.builds(samplers.Dynamic, n_candidates=counts),
 )
 all_settings = st.one_of(
@@ -163,7 +169,7 @@ def test_every_field_with_a_choice_has_more_than_one(field: str) -> None:
 
 def test_a_part_made_in_code_is_named_by_its_class() -> None:
     first = Embeddings(torch.zeros(2, 1), torch.zeros(2, 1))
-    made = Settings(risk=DensityRatio(weights=Frozen(first)))
+    made = Settings(risk=DensityRatio(weights=FrozenWeights(first)))
     assert to_table(made)["risk"]["weights"] == {"kind": "frozen"}
 
 
@@ -199,7 +205,8 @@ def test_an_unknown_setting_is_refused_at_every_level(
 
 def test_the_refusal_of_a_setting_lists_those_that_there_are() -> None:
     assert (
-        refusal({"batches": {"kind": "users", "size": 3}}).wanted == "one of n_users, least_steps"
+        refusal({"batches": {"kind": "users", "size": 3}}).wanted
+        == "one of n_users, min_steps_per_epoch"
     )
     none = refusal({"risk": {"kind": "density-ratio", "weights": {"kind": "uniform", "a": 1}}})
     assert none.wanted == "one of none: it has no settings"
@@ -285,14 +292,14 @@ def test_a_kind_that_another_part_takes_is_refused_where_it_does_not_fit() -> No
     with pytest.raises(
         ConfigError, match=r"encoder\.initial\.kind.*wanted: one of xavier, normal\)"
     ):
-        from_table(Variational, spectral, where="encoder")
+        from_table(MultVAE, spectral, where="encoder")
 
 
 def test_a_kind_may_be_given_by_its_name_alone() -> None:
     table = {"encoder": "factorisation", "risk": {"kind": "weighted-dre", "weights": "popularity"}}
     settings = from_table(Settings, table, where="")
     assert settings.encoder == Factorisation()
-    assert settings.risk == WeightedDRE(weights=Popularity())
+    assert settings.risk == WeightedDRE(weights=PopularityWeights())
 
 
 def test_merging_changes_only_what_is_named() -> None:
@@ -318,9 +325,9 @@ def test_a_part_of_another_kind_replaces_the_old_one_whole() -> None:
 
 
 def test_a_part_inside_a_part_is_replaced_alone() -> None:
-    old = to_table(Settings(risk=DensityRatio(weights=Popularity(0.7), upper_bound=9.0)))
+    old = to_table(Settings(risk=DensityRatio(weights=PopularityWeights(0.7), upper_bound=9.0)))
     settings = from_table(Settings, merge(old, {"risk": {"weights": "uniform"}}), where="")
-    assert settings.risk == DensityRatio(weights=Uniform(), upper_bound=9.0)
+    assert settings.risk == DensityRatio(weights=UniformWeights(), upper_bound=9.0)
 
 
 @pytest.mark.parametrize(
@@ -410,21 +417,21 @@ def test_an_experiment_file_changes_the_preset(path: Path) -> None:
 
 def test_a_table_without_a_preset_says_which_sort_of_settings_it_holds() -> None:
     assert settings_in({}) == Settings()
-    assert settings_in({"solver": "ease"}) == Solved(EASE())
+    assert settings_in({"solver": "ease"}) == SolverSettings(EASE())
     both = {"first": {}, "second": {"training": {"epochs": 3}}}
-    assert settings_in(both) == TwoStage(Settings(), Settings(training=Training(epochs=3)))
+    assert settings_in(both) == TwoStageSettings(Settings(), Settings(training=Training(epochs=3)))
 
 
 def test_settings_of_one_sort_do_not_take_those_of_another() -> None:
     with pytest.raises(ConfigError, match="unknown setting"):
-        resolve(Solved(EASE()), assignments=["training.penalty=1"])
+        resolve(SolverSettings(EASE()), assignments=["training.penalty=1"])
     with pytest.raises(ConfigError, match="unknown setting"):
         resolve(Settings(), assignments=["solver.penalty=1"])
 
 
 def test_assignments_reach_into_both_stages() -> None:
-    start = TwoStage(Settings(), Settings())
+    start = TwoStageSettings(Settings(), Settings())
     changed = resolve(start, assignments=["first.training.epochs=7", "second.risk.upper_bound=9"])
-    assert changed == TwoStage(
+    assert changed == TwoStageSettings(
         Settings(training=Training(epochs=7)), Settings(risk=DensityRatio(upper_bound=9.0))
     )

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
+import ratiorec.experiment
 import scipy.sparse
 
-import ratiorec.experiment
-from ratiorec.artifact import Artifact
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.estimator import RatioRec
-from ratiorec.events import StepTaken
+from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import SCORERS, InnerProduct
-from ratiorec.seen import SeenItems
-from small_scorers import MAKERS
+from ratiorec.scorers.user_items import UserItems
+from ratiorec.training.fit import StepTaken
+from support.small_scorers import MAKERS
 
 N_USERS, N_ITEMS = 12, 20
 
@@ -166,7 +166,7 @@ def test_factors_have_one_row_each(estimator: RatioRec) -> None:
 
 def of_kind(kind: str) -> RatioRec:
     data = Interactions.from_csr(user_items())
-    scorer = MAKERS[kind](SeenItems.of(data), N_ITEMS)
+    scorer = MAKERS[kind](UserItems.of(data), N_ITEMS)
     return RatioRec.of(Artifact.of(scorer, data, settings={}, card={}))
 
 
@@ -232,7 +232,7 @@ def test_fit_hands_over_pairs_and_options(monkeypatch: pytest.MonkeyPatch) -> No
         options["observe"](StepTaken("training", 1, 1, 10, 0.5))
         return trained(data)
 
-    monkeypatch.setattr(ratiorec.experiment, "fit", fit)
+    monkeypatch.setattr(ratiorec.training.experiment, "fit", fit)
     estimator = RatioRec(preset="bpr", seed=7, device="cpu", validation=0.2, max_seconds=5.0)
     assert estimator.fit(user_items(), show_progress=False) is estimator
     assert (asked["preset"], asked["seed"], asked["device"]) == ("bpr", 7, "cpu")
@@ -242,7 +242,7 @@ def test_fit_hands_over_pairs_and_options(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_fit_is_called_as_it_is_defined() -> None:
-    parameters = inspect.signature(ratiorec.experiment.fit).parameters
+    parameters = inspect.signature(ratiorec.training.experiment.fit).parameters
     assert {"preset", "seed", "device", "options", "observe"} <= set(parameters)
 
 

@@ -51,7 +51,6 @@ def test_importing_the_package_loads_no_part_of_it_and_no_library() -> None:
     assert not loaded & set(HEAVY)
     assert {name for name in loaded if name.startswith("ratiorec")} == {
         "ratiorec",
-        "ratiorec.version",
     }
 
 

@@ -5,28 +5,33 @@ import math
 
 import pytest
 
-from ratiorec.data import samplers
-from ratiorec.data.pair_batches import PairBatches
+from ratiorec.batches import pairs as samplers
+from ratiorec.batches.pairs import PairBatches
 from ratiorec.encoders.factorisation import Factorisation
 from ratiorec.encoders.lightgcn import LightGCN
 from ratiorec.errors import ConfigError
+from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS
+from ratiorec.losses.bpr import BPR
+from ratiorec.losses.density_ratio import (
+    ConstantPositiveWeight,
+    DensityRatio,
+    HardSampleWeights,
+    PopularityWeights,
+    UniformWeights,
+    as_sampled,
+    inverse_inclusion,
+)
+from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.presets import PRESETS, preset
-from ratiorec.risk.bregman import LEAST_SQUARES
-from ratiorec.risk.correction import as_sampled, inverse_inclusion
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.pairwise import BPR
-from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import Confident, HardSample, Popularity, Uniform
-from ratiorec.scores import SOFTPLUS
-from ratiorec.settings import AnySettings, Settings, TwoStage
-from ratiorec.training import Training
+from ratiorec.settings import AnySettings, Settings, TwoStageSettings
+from ratiorec.training.loop import Training
 
 
 def test_dregn_cf_is_the_full_method_of_the_paper() -> None:
     settings = preset("dregn-cf")
     assert settings.encoder == LightGCN(dimension=64, n_layers=3)
     assert settings.risk == DensityRatio(
-        LEAST_SQUARES, SOFTPLUS, HardSample(), inverse_inclusion, upper_bound=70
+        LEAST_SQUARES, SOFTPLUS, HardSampleWeights(), inverse_inclusion, upper_bound=70
     )
 
 
@@ -67,20 +72,20 @@ def test_the_rows_of_the_ablation_differ_from_the_method_as_the_paper_says() -> 
         "dre": WeightedDRE(),
         "dregn-cf-no-is": DensityRatio(sampling=as_sampled),
         "dregn-cf-no-nn": DensityRatio(upper_bound=math.inf),
-        "dregn-cf-uniform": DensityRatio(weights=Uniform()),
-        "dregn-cf-popularity": DensityRatio(weights=Popularity(0.5)),
+        "dregn-cf-uniform": DensityRatio(weights=UniformWeights()),
+        "dregn-cf-popularity": DensityRatio(weights=PopularityWeights(0.5)),
     }
     for name, risk in rows.items():
         assert preset(name) == dataclasses.replace(preset("dregn-cf"), risk=risk), name
     # a class probability is so small that positives must count more than unlabelled pairs
-    confident, milder = WeightedPU(weights=Confident(3000)), Training(penalty=0.01)
+    confident, milder = WeightedPU(weights=ConstantPositiveWeight(3000)), Training(penalty=0.01)
     weighted_pu = dataclasses.replace(preset("dregn-cf"), risk=confident, training=milder)
     assert preset("pu") == weighted_pu
 
 
 def test_static_weights_are_those_of_a_model_with_uniform_ones() -> None:
     static = preset("dregn-cf-static")
-    assert isinstance(static, TwoStage)
+    assert isinstance(static, TwoStageSettings)
     assert static.second == preset("dregn-cf")
     assert dataclasses.replace(static.first, training=Training()) == preset("dregn-cf-uniform")
 
@@ -90,10 +95,10 @@ def test_the_pairwise_rivals_differ_by_encoder_or_sampler_alone() -> None:
     assert isinstance(lightgcn, Settings)
     assert lightgcn.risk == BPR()
     assert isinstance(lightgcn.batches, PairBatches)
-    assert lightgcn.batches.sampler == samplers.Uniform()
+    assert lightgcn.batches.sampler == samplers.UniformSampler()
     dynamic = preset("lightgcn-dns")
     assert isinstance(dynamic, Settings)
     assert isinstance(dynamic.batches, PairBatches)
     assert isinstance(dynamic.batches.sampler, samplers.Dynamic)
-    uniform = dataclasses.replace(dynamic.batches, sampler=samplers.Uniform())
+    uniform = dataclasses.replace(dynamic.batches, sampler=samplers.UniformSampler())
     assert dataclasses.replace(dynamic, batches=uniform) == lightgcn

@@ -18,21 +18,21 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from ratiorec.version import __version__
+__version__ = "0.1.0"
 
 _HOME = {
-    "Artifact": "ratiorec.artifact",
-    "Columns": "ratiorec.data.sources",
-    "Dataset": "ratiorec.data.dataset",
-    "FitOptions": "ratiorec.fit_options",
+    "Artifact": "ratiorec.model.artifact",
+    "Columns": "ratiorec.data.formats",
+    "Dataset": "ratiorec.data.interactions",
+    "FitOptions": "ratiorec.training.fit",
     "Interactions": "ratiorec.data.interactions",
     "RatioRec": "ratiorec.estimator",
     "RatiorecError": "ratiorec.errors",
     "Settings": "ratiorec.settings",
     "Vocabulary": "ratiorec.data.vocabulary",
-    "fit": "ratiorec.experiment",
+    "fit": "ratiorec.training.experiment",
     "load": "ratiorec.data.benchmarks",
-    "read": "ratiorec.data.sources",
+    "read": "ratiorec.data.formats",
 }
 
 __all__ = [
@@ -52,17 +52,16 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from ratiorec.artifact import Artifact
     from ratiorec.data.benchmarks import load
-    from ratiorec.data.dataset import Dataset
-    from ratiorec.data.interactions import Interactions
-    from ratiorec.data.sources import Columns, read
+    from ratiorec.data.formats import Columns, read
+    from ratiorec.data.interactions import Dataset, Interactions
     from ratiorec.data.vocabulary import Vocabulary
     from ratiorec.errors import RatiorecError
     from ratiorec.estimator import RatioRec
-    from ratiorec.experiment import fit
-    from ratiorec.fit_options import FitOptions
+    from ratiorec.model.artifact import Artifact
     from ratiorec.settings import Settings
+    from ratiorec.training.experiment import fit
+    from ratiorec.training.fit import FitOptions
 
 
 def __getattr__(name: str) -> Any:

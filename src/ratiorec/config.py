@@ -1,6 +1,7 @@
-"""Settings of an experiment, read strictly from tables and written back to them.
+"""Settings read strictly from tables (TOML, JSON) and written back to them.
 
-A table is what TOML and JSON hold. Names stand for parts, by the mappings of `parts`.
+A part stands in a table under its `kind`, which is the part's own `name`; which kinds a setting may
+hold is told by its type.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from ratiorec.errors import ConfigError
-from ratiorec.parts import CONSTANTS, KINDS
-from ratiorec.settings import AnySettings, Settings, Solved, TwoStage
+from ratiorec.errors import ConfigError, unknown_choice
+from ratiorec.losses import Loss, losses
+from ratiorec.settings import AnySettings, Settings, SolverSettings, TwoStageSettings
 
 Table = dict[str, Any]
 Part = TypeVar("Part")
@@ -22,26 +23,26 @@ Part = TypeVar("Part")
 
 def to_table(part: Any) -> Table:
     """A part as plain names and numbers."""
-    return {f.name: _to_value(f.name, getattr(part, f.name)) for f in dataclasses.fields(part)}
+    table = {f.name: _to_value(getattr(part, f.name)) for f in dataclasses.fields(part)}
+    return {"kind": part.name, **table} if hasattr(part, "name") else table
 
 
-def _to_value(name: str, value: Any) -> Any:
-    if name in CONSTANTS:
-        labels = (label for label, constant in CONSTANTS[name].items() if constant is value)
-        return next(labels, "custom")  # a constant that only code can make
-    if name in KINDS:
-        for label, kind in KINDS[name].items():
-            if type(value) is kind:
-                return {"kind": label, **to_table(value)}
-        return {"kind": type(value).__name__.lower()}  # a part that only code can make
+def _to_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return to_table(value)
-    return "inf" if value == math.inf else value  # JSON has no infinity
+    if isinstance(value, str | bool | int | float):
+        return "inf" if value == math.inf else value  # JSON has no infinity
+    return "custom"  # something that only code can make
 
 
-def from_table(cls: type[Part], table: Mapping[str, Any], *, where: str) -> Part:
-    """A part from its table; a name it does not know is an error, never ignored."""
-    options = get_type_hints(cls)
+def from_table(
+    cls: type[Part], table: Mapping[str, Any], *, where: str, complete: bool = False
+) -> Part:
+    """A part from its table; a name it does not know is an error, never ignored.
+
+    What the table leaves out has its default, unless it must be `complete`.
+    """
+    hints = get_type_hints(cls)
     names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
     if unknown := sorted(table.keys() - set(names)):
         raise ConfigError(
@@ -50,38 +51,43 @@ def from_table(cls: type[Part], table: Mapping[str, Any], *, where: str) -> Part
             found=", ".join(unknown),
             wanted="one of " + (", ".join(names) or "none: it has no settings"),
         )
+    if complete and (missing := [name for name in names if name not in table]):
+        raise ConfigError(
+            "a setting is missing",
+            where=where or "the settings",
+            found="no " + ", ".join(missing),
+            wanted="all of " + ", ".join(names),
+        )
     given = {
-        name: _from_value(name, value, options[name], where=f"{where}.{name}".lstrip("."))
+        name: _from_value(value, hints[name], f"{where}.{name}".lstrip("."), complete)
         for name, value in table.items()
     }
     return cls(**given)
 
 
-def _from_value(name: str, value: Any, hint: Any, *, where: str) -> Any:
-    if name in CONSTANTS:
-        return _named(CONSTANTS[name], value, where=where)
-    if name in KINDS:
+def _from_value(value: Any, hint: Any, where: str, complete: bool) -> Any:
+    if kinds := kinds_of(hint):
         table = {"kind": value} if isinstance(value, str) else dict(_table(value, where=where))
-        kinds = {n: kind for n, kind in KINDS[name].items() if _may_hold(hint, kind)}
-        kind = _named(kinds, table.pop("kind", None), where=f"{where}.kind")
-        return from_table(kind, table, where=where)
+        kind = _chosen(kinds, table.pop("kind", None), where=f"{where}.kind")
+        return from_table(kinds[kind], table, where=where, complete=complete)
+    if get_origin(hint) is Literal:
+        return _chosen(get_args(hint), value, where=where)
     if dataclasses.is_dataclass(hint):
-        return from_table(hint, _table(value, where=where), where=where)  # type: ignore[arg-type]
+        return from_table(hint, _table(value, where=where), where=where, complete=complete)  # type: ignore[arg-type]
     return _scalar(value, hint, where=where)
 
 
-def _may_hold(hint: Any, kind: type) -> bool:
-    """Whether a field takes this kind; one whose kinds are told by a protocol takes them all."""
-    allowed = get_args(hint)
-    return not allowed or kind in allowed
+def kinds_of(hint: Any) -> dict[str, type]:
+    """The parts that a setting of this type may hold, by name; none where it holds no part."""
+    if hint is Loss:
+        return dict(losses())
+    return {kind.name: kind for kind in get_args(hint) or (hint,) if hasattr(kind, "name")}
 
 
-def _named(choices: Mapping[str, Any], value: Any, *, where: str) -> Any:
+def _chosen(choices: Any, value: Any, *, where: str) -> str:
     if not isinstance(value, str) or value not in choices:
-        raise ConfigError(
-            "unknown choice", where=where, found=repr(value), wanted="one of " + ", ".join(choices)
-        )
-    return choices[value]
+        raise unknown_choice("unknown choice", value, choices, where=where)
+    return value
 
 
 def _table(value: Any, *, where: str) -> Mapping[str, Any]:
@@ -139,7 +145,7 @@ def merge(table: Table, changes: Mapping[str, Any]) -> Table:
     merged = dict(table)
     for name, value in changes.items():
         old = merged.get(name)
-        if isinstance(value, str) and name in KINDS:
+        if isinstance(value, str) and isinstance(old, Mapping) and "kind" in old:
             value = {"kind": value}
         if isinstance(value, Mapping) and isinstance(old, Mapping):
             same_kind = value.get("kind", old.get("kind")) == old.get("kind")
@@ -149,14 +155,14 @@ def merge(table: Table, changes: Mapping[str, Any]) -> Table:
     return merged
 
 
-def settings_in(table: Mapping[str, Any]) -> AnySettings:
+def settings_in(table: Mapping[str, Any], *, complete: bool = False) -> AnySettings:
     """Settings from a table that says by its names which sort of settings it holds."""
     cls: type[AnySettings] = Settings
     if "solver" in table:
-        cls = Solved
+        cls = SolverSettings
     elif "second" in table:
-        cls = TwoStage
-    return from_table(cls, table, where="")
+        cls = TwoStageSettings
+    return from_table(cls, table, where="", complete=complete)
 
 
 def resolve(

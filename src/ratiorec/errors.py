@@ -2,8 +2,10 @@
 
 RatiorecError
 ├── DataError (ValueError)              the pairs, or the file they came from
+│   ├── NoPairsError                    data without any pair
 │   └── DataNotFoundError (FileNotFoundError)
 ├── ConfigError (ValueError)            a setting, an option, a preset
+│   └── UnknownChoiceError              a name that is none of the names there are
 ├── UnknownIdError (KeyError)           a user or item the model has never seen
 ├── ModelError (ValueError)             a model folder that is cut short, altered or foreign
 ├── CheckpointError (ValueError)        a checkpoint that belongs to another run
@@ -20,6 +22,12 @@ what went wrong, where, what was found there, what would have been right.
 """
 
 from __future__ import annotations
+
+import difflib
+import importlib
+import math
+from collections.abc import Iterable
+from typing import Any
 
 
 class RatiorecError(Exception):
@@ -50,6 +58,10 @@ class DataNotFoundError(DataError, FileNotFoundError):
 
 class ConfigError(RatiorecError, ValueError):
     """A setting, an option or a preset is not known or not possible."""
+
+
+class UnknownChoiceError(ConfigError):
+    """A name that is none of the names there are."""
 
 
 class UnknownIdError(RatiorecError, KeyError):
@@ -90,3 +102,52 @@ class DownloadError(RatiorecError, OSError):
 
 class MissingExtraError(RatiorecError, ImportError):
     """An optional dependency is not installed."""
+
+
+def unknown_choice(
+    what: str, found: Any, choices: Iterable[str], *, where: str
+) -> UnknownChoiceError:
+    """The error for a name that is not among the choices, with the nearest one as a hint."""
+    names = list(choices)
+    near = difflib.get_close_matches(str(found), names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return UnknownChoiceError(
+        what, where=where, found=repr(found), wanted="one of " + ", ".join(names) + hint
+    )
+
+
+def require_range(
+    where: str,
+    value: float,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    below: float = math.inf,
+    finite: bool = True,
+    what: str = "a setting is out of range",
+) -> None:
+    """Refuse a number outside `at_least` … `below` or `above` … `below`, and NaN."""
+    lowest = above if at_least is None else at_least
+    assert lowest is not None
+    inside = value > lowest if at_least is None else value >= lowest
+    if inside and (value < below or (not finite and below == math.inf)):
+        return
+    wanted = f"{lowest:g} or more" if at_least is not None else f"a number above {lowest:g}"
+    if below < math.inf:
+        wanted += f" and below {below:g}"
+    elif at_least is None:
+        wanted = f"a finite number above {lowest:g}" if finite else f"{wanted}, or inf"
+    raise ConfigError(what, where=where, found=str(value), wanted=wanted)
+
+
+def require_extra(module: str, extra: str, *, where: str) -> Any:
+    """An optional dependency, imported now; without it, one line says how to install it."""
+    try:
+        return importlib.import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{module.partition('.')[0]} is not installed",
+            where=where,
+            found=str(error),
+            wanted=f"pip install 'ratiorec[{extra}]'",
+        ) from error

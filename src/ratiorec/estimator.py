@@ -11,18 +11,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ratiorec.artifact import Artifact
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
-from ratiorec.fold_in.folded import folded
-from ratiorec.recommend import Exact
+from ratiorec.model.artifact import Artifact
+from ratiorec.model.foldin.rules import folded
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer, by_cosine
-from ratiorec.seen import SeenItems
+from ratiorec.scorers.topk import Exact
+from ratiorec.scorers.user_items import UserItems
 
 if TYPE_CHECKING:
     import scipy.sparse
 
-    from ratiorec.fit_options import FitOptions
+    from ratiorec.training.fit import FitOptions
+
 
 Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
 
@@ -85,7 +86,7 @@ class RatioRec:
 
     def fit(self, user_items: scipy.sparse.csr_array, show_progress: bool = True) -> RatioRec:
         """Train on a sparse matrix, users by items, whose stored entries are the pairs."""
-        from ratiorec.experiment import fit
+        from ratiorec.training.experiment import fit
 
         with _progress_bar(shown=show_progress) as observe:
             self._model = fit(
@@ -167,7 +168,7 @@ class RatioRec:
 
     def _recalculated(
         self, userid: NDArray[Any], user_items: Any
-    ) -> tuple[Scorer, Indices, SeenItems]:
+    ) -> tuple[Scorer, Indices, UserItems]:
         if user_items is None:
             raise ConfigError(
                 "a user cannot be made of nothing",
@@ -218,7 +219,7 @@ def _answer(
     question: int | ArrayLike,
     allow: ArrayLike | None,
     deny: ArrayLike | None,
-    seen: SeenItems | None = None,
+    seen: UserItems | None = None,
 ) -> Answer:
     """Ids and scores in the shape of the question: one asked, one row."""
     ranking = rank(
@@ -249,7 +250,7 @@ def _checked(indices: ArrayLike, n: int, kind: str) -> Indices:
     return given.astype(np.int64)
 
 
-def _rows(user_items: Any, n_rows: int, n_items: int) -> SeenItems:
+def _rows(user_items: Any, n_rows: int, n_items: int) -> UserItems:
     if user_items.shape != (n_rows, n_items):
         raise ConfigError(
             "the rows of items to leave out do not fit the question",
@@ -258,11 +259,11 @@ def _rows(user_items: Any, n_rows: int, n_items: int) -> SeenItems:
             wanted=f"[{n_rows}, {n_items}]: one row for each user asked about",
         )
     matrix = user_items.tocsr()
-    return SeenItems(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
+    return UserItems(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
 
 
 def _fit_options(given: Mapping[str, Any]) -> FitOptions:
-    from ratiorec.fit_options import FitOptions
+    from ratiorec.training.fit import FitOptions
 
     known = [option.name for option in fields(FitOptions)]
     if unknown := sorted(given.keys() - set(known)):
@@ -281,7 +282,7 @@ def _progress_bar(*, shown: bool) -> Iterator[Callable[[Any], None]]:
     from rich.console import Console
     from rich.progress import Progress, TaskID
 
-    from ratiorec.events import StepTaken
+    from ratiorec.training.fit import StepTaken
 
     tasks: dict[str, TaskID] = {}
     with Progress(console=Console(stderr=True), disable=not shown) as bar:

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ratiorec.version import __version__
+from ratiorec import __version__
 
 
 def describe_machine(device: str) -> dict[str, Any]:

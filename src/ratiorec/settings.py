@@ -1,106 +1,147 @@
-"""What decides a model, apart from the data and the seed: three sorts of settings.
+"""Settings of a model: what decides it, apart from the data and the seed. Plain data, no torch.
 
-A model descends (`Settings`), is solved (`Solved`), or descends twice (`TwoStage`). Each starts a
-run on a set of pairs; the fit does not ask which sort it is.
+A model is trained by gradients (`Settings`), solved (`SolverSettings`), or trained twice
+(`TwoStageSettings`); `ratiorec.training` builds runs from them.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
-import numpy as np
-import torch
+from ratiorec.batches.settings import AnyBatches, UserBatches
+from ratiorec.encoders.settings import AnyEncoder, LightGCN, MultVAE
+from ratiorec.errors import ConfigError, require_range
+from ratiorec.losses import Loss
+from ratiorec.losses.density_ratio import DensityRatio
+from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
+from ratiorec.solvers.settings import AnySolver
 
-from ratiorec.data.batches import UserBatches
-from ratiorec.data.interactions import Interactions
-from ratiorec.data.pair_batches import PairBatches
-from ratiorec.encoders.enmf import ENMF
-from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.lightgcn import LightGCN
-from ratiorec.encoders.ngcf import NGCF
-from ratiorec.encoders.variational import Variational
-from ratiorec.errors import ConfigError
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.multinomial import Multinomial
-from ratiorec.risk.pairwise import BPR
-from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import Frozen
-from ratiorec.risk.whole_data import WholeData
-from ratiorec.runs import Run
-from ratiorec.scores import Embeddings
-from ratiorec.solvers.protocol import Solver
-from ratiorec.solving import Solving, Stopping
-from ratiorec.staging import TwoStages
-from ratiorec.training import Descent, Training
 
-AnyEncoder = LightGCN | Factorisation | NGCF | ENMF | Variational
-AnyRisk = DensityRatio | WeightedDRE | WeightedPU | BPR | WholeData | Multinomial
+@dataclass(frozen=True)
+class ConstantRate:
+    """A learning-rate schedule of 1 at every step."""
+
+    name: ClassVar[str] = "constant"
+
+    def __call__(self, step: int) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class InverseTimeDecay:
+    """A learning-rate schedule of 1/(1 + t/τ) after t steps, half after τ steps (theory: R24).
+
+    It does not ask how many steps there will be, so that a search may stop anywhere and a refit
+    take the same ones.
+    """
+
+    name: ClassVar[str] = "inverse-time-decay"
+
+    half_life_steps: float = 60.0
+
+    def __post_init__(self) -> None:
+        require_range("training.lr_schedule.half_life_steps", self.half_life_steps, above=0)
+
+    def __call__(self, step: int) -> float:
+        return 1 / (1 + step / self.half_life_steps)
+
+
+@dataclass(frozen=True)
+class EarlyStopping:
+    """When to validate, and when to stop.
+
+    Validation happens every `validate_every_epochs`. Training stops after `patience` validations
+    in a row without a better nDCG@20, and no sooner than `extra_patience_fraction` times the best
+    one's steps after it: a slow curve rests longer. Better means by a share of at least
+    `min_relative_gain`, since smaller differences are noise.
+    """
+
+    validate_every_epochs: int = 1
+    patience: int = 3
+    min_relative_gain: float = 0.001
+    extra_patience_fraction: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._require("validate_every_epochs", at_least=1)
+        self._require("patience", at_least=1)
+        self._require("min_relative_gain", at_least=0)
+        self._require("extra_patience_fraction", at_least=0)
+
+    def _require(
+        self, setting: str, *, at_least: float | None = None, above: float | None = None
+    ) -> None:
+        table = "training" if isinstance(self, Training) else "stopping"
+        value = getattr(self, setting)
+        require_range(f"{table}.{setting}", value, at_least=at_least, above=above)
+
+    def validation_interval(self, steps_per_epoch: int) -> int:
+        """Epochs from one validation to the next."""
+        return self.validate_every_epochs
+
+
+@dataclass(frozen=True)
+class Training(EarlyStopping):
+    """How to train by gradients, for how long, and when to stop (early stopping).
+
+    The rate of a step is `learning_rate` times what the `lr_schedule` says, and `l2` is λ of the
+    L2 regularisation (theory: R6). `epochs` is the most that will be run; without validation data
+    it is exactly what will be run. Two validations are `min_steps_between_validations` apart at
+    least: few users make short epochs, and a plateau of a few steps must not look like the end.
+    """
+
+    validate_every_epochs: int = 5
+    patience: int = 4
+    learning_rate: float = 0.01
+    l2: float = 0.045
+    epochs: int = 1000
+    min_steps_between_validations: int = 50
+    lr_schedule: ConstantRate | InverseTimeDecay = field(default_factory=ConstantRate)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require("learning_rate", above=0)
+        self._require("l2", at_least=0)
+        self._require("epochs", at_least=1)
+        self._require("min_steps_between_validations", at_least=1)
+
+    def validation_interval(self, steps_per_epoch: int) -> int:
+        """Epochs from one validation to the next."""
+        least = -(-self.min_steps_between_validations // steps_per_epoch)
+        return max(self.validate_every_epochs, least)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """A model that descends: what is encoded, by which risk, on which batches, for how long."""
+    """A model trained by gradients: which encoder, which loss, on which batches, for how long."""
 
     encoder: AnyEncoder = field(default_factory=LightGCN)
-    risk: AnyRisk = field(default_factory=DensityRatio)
-    batches: UserBatches | PairBatches = field(default_factory=lambda: UserBatches(least_steps=10))
+    risk: Loss = field(default_factory=DensityRatio)
+    batches: AnyBatches = field(default_factory=lambda: UserBatches(min_steps_per_epoch=10))
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
-        in_pairs = isinstance(self.batches, PairBatches)
-        if in_pairs != isinstance(self.risk, BPR):
-            raise _misfit("risk", self.risk, "batches of pairs" if in_pairs else "batches of users")
-        if in_pairs and isinstance(self.encoder, Variational):
-            raise _misfit("encoder", self.encoder, "batches of pairs")
+        if self.risk.needs != self.batches.name:
+            raise _misfit("risk", self.risk, f"batches of {self.batches.name}")
+        if isinstance(self.encoder, MultVAE) and self.batches.name != "users":
+            raise _misfit("encoder", self.encoder, f"batches of {self.batches.name}")
 
     @property
-    def stopping(self) -> Training:
+    def stopping(self) -> EarlyStopping:
         """When to validate and when to stop."""
         return self.training
 
-    def start(
-        self,
-        data: Interactions,
-        *,
-        rng: np.random.Generator,
-        device: torch.device,
-        memory_mb: float,
-    ) -> Run:
-        """A run at its beginning."""
-        del memory_mb  # a step's memory is a matter of the batch
-        return self.descent(data, rng=rng, device=device)
-
-    def descent(
-        self, data: Interactions, *, rng: np.random.Generator, device: torch.device
-    ) -> Descent:
-        """The run as what it is."""
-        return Descent.start(
-            data, self.encoder, self.risk, self.batches, self.training, rng=rng, device=device
-        )
-
 
 @dataclass(frozen=True)
-class Solved:
+class SolverSettings:
     """A model that is solved, in one sweep or in several."""
 
-    solver: Solver
-    stopping: Stopping = field(default_factory=Stopping)
-
-    def start(
-        self,
-        data: Interactions,
-        *,
-        rng: np.random.Generator,
-        device: torch.device,
-        memory_mb: float,
-    ) -> Run:
-        """A run at its beginning; what would not fit into the memory is refused."""
-        return Solving.start(data, self.solver, rng=rng, device=device, memory_mb=memory_mb)
+    solver: AnySolver
+    stopping: EarlyStopping = field(default_factory=EarlyStopping)
 
 
 @dataclass(frozen=True)
-class TwoStage:
+class TwoStageSettings:
     """Static weights: a first model, then a second whose weights are the first's for good.
 
     The first one runs for its `training.epochs`; the epoch of the second is chosen as usual.
@@ -112,7 +153,7 @@ class TwoStage:
     def __post_init__(self) -> None:
         if not isinstance(self.second.risk, DensityRatio | WeightedDRE | WeightedPU):
             raise _misfit("second.risk", self.second.risk, "weights")
-        if isinstance(self.first.encoder, Variational):
+        if isinstance(self.first.encoder, MultVAE):
             raise _misfit("first.encoder", self.first.encoder, "frozen weights")
         if self.first.batches != self.second.batches:
             raise ConfigError(
@@ -123,48 +164,21 @@ class TwoStage:
             )
 
     @property
-    def stopping(self) -> Training:
+    def stopping(self) -> EarlyStopping:
         """When to validate and when to stop."""
         return self.second.training
 
-    def start(
-        self,
-        data: Interactions,
-        *,
-        rng: np.random.Generator,
-        device: torch.device,
-        memory_mb: float,
-    ) -> Run:
-        """A run at its beginning."""
-        del memory_mb
-        rng_of_first, rng_of_second = rng.spawn(2)
 
-        def begin_second(first: Embeddings) -> Descent:
-            settings = _with_weights(self.second, Frozen(first))
-            return settings.descent(data, rng=rng_of_second, device=device)
-
-        return TwoStages(
-            self.first.descent(data, rng=rng_of_first, device=device),
-            begin_second,
-            second_epochs=self.second.training.epochs,
-        )
-
-
-AnySettings = Settings | Solved | TwoStage
-
-
-def _with_weights(settings: Settings, weights: Frozen) -> Settings:
-    risk = settings.risk
-    assert isinstance(risk, DensityRatio | WeightedDRE | WeightedPU)
-    frozen = replace(weights, link=risk.link)
-    return replace(settings, risk=replace(risk, weights=frozen))
+AnySettings = Settings | SolverSettings | TwoStageSettings
 
 
 def _misfit(where: str, part: Any, of: str) -> ConfigError:
+    needs = f"batches of kind {part.needs}" if isinstance(part, Loss) else "batches of kind users"
     return ConfigError(
         "two parts do not go together",
         where=where,
         found=f"{type(part).__name__} with {of}",
-        wanted="bpr with batches of kind pairs; every other risk, and the encoder variational, "
-        "with batches of kind users",
+        wanted=f"{needs}, which {type(part).__name__} needs"
+        if "batches" in of
+        else "a density-ratio loss, and an encoder of vectors",
     )

@@ -11,6 +11,8 @@ dim         the dimension of an embedding
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -26,3 +28,10 @@ PositiveIndex = Int[Tensor, " positives"]
 PairIndex = Int[Tensor, " pairs"]
 DrawnIndex = Int[Tensor, "pairs drawn"]
 Scalar = Float[Tensor, ""]
+
+
+class Embeddings(NamedTuple):
+    """One vector for every user and every item; the score s(u,i) is their inner product."""
+
+    users: UserFactors
+    items: ItemFactors

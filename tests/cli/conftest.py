@@ -8,16 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import CommandLine
-from ratiorec.artifact import Artifact
-from ratiorec.data.batches import UserBatches
-from ratiorec.data.dataset import Dataset
-from ratiorec.data.interactions import Interactions
+from ratiorec.batches.users import UserBatches
+from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.encoders.lightgcn import LightGCN
-from ratiorec.experiment import fit
+from ratiorec.model.artifact import Artifact
 from ratiorec.settings import Settings
-from ratiorec.training import Training
+from ratiorec.training.experiment import fit
+from ratiorec.training.loop import Training
+from support.command_line import CommandLine
 
 
 @pytest.fixture
@@ -61,7 +60,9 @@ def trained(dataset: Dataset) -> Artifact:
     settings = Settings(
         encoder=LightGCN(4, n_layers=1),
         batches=UserBatches(20),
-        training=Training(learning_rate=0.1, epochs=3, validate_every=1, steps_between=1),
+        training=Training(
+            learning_rate=0.1, epochs=3, validate_every=1, min_steps_between_validations=1
+        ),
     )
     return fit(dataset, settings=settings, device="cpu")
 

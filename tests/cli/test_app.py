@@ -14,10 +14,10 @@ import typer
 from typer.testing import CliRunner
 
 import ratiorec
-from command_line import CommandLine, has_full_device, in_a_process
 from ratiorec.cli import doctor
 from ratiorec.cli.app import app
 from ratiorec.errors import DataError
+from support.command_line import CommandLine, has_full_device, in_a_process
 
 
 def commands(group: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:

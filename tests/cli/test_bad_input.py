@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from command_line import QUICK, CommandLine, everything_in
-from ratiorec.artifact import Artifact
-from ratiorec.checkpoint import FILE
-from ratiorec.folder import HEADER
+from ratiorec.model.artifact import Artifact
+from ratiorec.model.store import HEADER
+from ratiorec.training.checkpoint import FILE
+from support.command_line import QUICK, CommandLine, everything_in
 
 ROWS = "".join(f"u{user},i{item}\n" for user in range(8) for item in range(user % 3, 10))
 

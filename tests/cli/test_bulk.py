@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine, full_disk, in_a_process
-from destinations_places import expected, in_parquet, in_sqlite, small_model
-from postgres_server import PASSWORD, PostgresServer, postgres
-from ratiorec.artifact import Artifact
+from ratiorec.model.artifact import Artifact
+from support.command_line import CommandLine, full_disk, in_a_process
+from support.destinations_places import expected, in_parquet, in_sqlite, small_model
+from support.postgres_server import PASSWORD, PostgresServer, postgres
 
 __all__ = ["postgres"]
 

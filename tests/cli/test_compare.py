@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ratiorec_lab import comparison_report
 
-from command_line import CommandLine, everything_in
-from quick_presets import QUICK, failing, use_presets
-from ratiorec import comparison, comparison_report
-from ratiorec.artifact import Artifact
+from ratiorec import compare as comparison
 from ratiorec.cli import options, progress
 from ratiorec.errors import StorageError
-from ratiorec.events import StepTaken
+from ratiorec.model.artifact import Artifact
+from ratiorec.training.fit import StepTaken
+from support.command_line import CommandLine, everything_in
+from support.quick_presets import QUICK, failing, use_presets
 
 CPU = ("--device", "cpu")
 COMPARE = ("compare", "--presets", "popularity")

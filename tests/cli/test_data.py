@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import rich.progress
 
-from command_line import QUICK, CommandLine, everything_in
 from ratiorec.data import benchmarks
 from ratiorec.data.benchmarks import load
-from ratiorec.data.dataset import Dataset
+from ratiorec.data.interactions import Dataset
+from support.command_line import QUICK, CommandLine, everything_in
 
 
 def test_the_benchmarks_are_listed_with_their_sizes(cli: CommandLine) -> None:

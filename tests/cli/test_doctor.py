@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from command_line import CommandLine
 from ratiorec.cli.doctor import CORE, EXTRAS, examine
+from support.command_line import CommandLine
 
 
 def test_every_core_library_is_there_with_its_version() -> None:

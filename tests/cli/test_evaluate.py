@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import QUICK, CommandLine
-from ratiorec.artifact import Artifact
-from ratiorec.data.dataset import Dataset
+from ratiorec.data.interactions import Dataset
 from ratiorec.data.synthetic import embedded
+from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
+from support.command_line import QUICK, CommandLine
 
 
 def test_a_model_is_judged_on_a_file_of_held_out_pairs(

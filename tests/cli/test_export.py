@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import CommandLine, everything_in, full_disk
-from postgres_server import PASSWORD, PostgresServer
-from random_vectors import vector_model
-from ratiorec.artifact import Artifact
 from ratiorec.export.faiss_index import Faiss, Hnsw
-from small_scorers import popularity, random_rows
-from vector_server import vector_server
+from ratiorec.model.artifact import Artifact
+from support.command_line import CommandLine, everything_in, full_disk
+from support.postgres_server import PASSWORD, PostgresServer
+from support.random_vectors import vector_model
+from support.small_scorers import popularity, random_rows
+from support.vector_server import vector_server
 
 __all__ = ["vector_server"]
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import QUICK, CommandLine, everything_in
-from ratiorec.artifact import Artifact
-from ratiorec.checkpoint import FILE
 from ratiorec.cli import progress
-from ratiorec.data.dataset import Dataset
-from ratiorec.events import StepTaken
-from ratiorec.folder import read_model
+from ratiorec.data.interactions import Dataset
+from ratiorec.model.artifact import Artifact
+from ratiorec.model.store import read_model
+from ratiorec.training.checkpoint import FILE
+from ratiorec.training.fit import StepTaken
+from support.command_line import QUICK, CommandLine, everything_in
 
 
 def arrays(model: Path) -> dict[str, bytes]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import QUICK, CommandLine, everything_in, full_disk
-from ratiorec.artifact import Artifact
-from ratiorec.checkpoint import FILE
+from ratiorec.model.artifact import Artifact
+from ratiorec.training.checkpoint import FILE
+from support.command_line import QUICK, CommandLine, everything_in, full_disk
 
 pytest.importorskip("resource", reason="no limits of file sizes on this system")
 

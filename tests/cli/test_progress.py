@@ -8,7 +8,7 @@ from rich.console import Console
 
 from ratiorec.cli import progress
 from ratiorec.cli.progress import FitProgress, StopRequest, stop_on_interrupt
-from ratiorec.events import EpochFinished, StepTaken
+from ratiorec.training.fit import EpochFinished, StepTaken
 
 JUDGED = {
     "phase": "search",

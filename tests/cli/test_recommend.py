@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import QUICK, CommandLine
-from ratiorec.artifact import Artifact
+from ratiorec.model.artifact import Artifact
+from support.command_line import QUICK, CommandLine
 
 
 def test_lists_for_single_users_are_printed(

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from command_line import CommandLine
-from serve_process import running
+from support.command_line import CommandLine
+from support.serve_process import running
 
 
 def test_without_the_extra_the_command_that_adds_it_is_named(

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from command_line import CommandLine
-from ratiorec.artifact import Artifact
+from ratiorec.model.artifact import Artifact
+from support.command_line import CommandLine
 
 # MLflow and TensorBoard warn of one another's and of their own packages
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import CommandLine, everything_in
-from random_vectors import vector_model
-from ratiorec.artifact import Artifact
 from ratiorec.data.interactions import Interactions
+from ratiorec.model.artifact import Artifact
+from support.command_line import CommandLine, everything_in
+from support.random_vectors import vector_model
 
 
 @pytest.fixture

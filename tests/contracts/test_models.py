@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratiorec.artifact import Artifact
 from ratiorec.config import resolve, settings_in
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, UnknownIdError
-from ratiorec.experiment import fit
-from ratiorec.fit_options import FitOptions
+from ratiorec.model.artifact import Artifact
 from ratiorec.presets import PRESETS
 from ratiorec.settings import AnySettings
-from small_data import checkerboard, interactions
+from ratiorec.training.experiment import fit
+from ratiorec.training.fit import FitOptions
+from support.small_data import checkerboard, interactions
 
 N_USERS, N_ITEMS = 24, 16
 BOARD = checkerboard(N_USERS, N_ITEMS)
@@ -43,13 +43,13 @@ BY_USERS = [
     "training.learning_rate=0.05",
     "training.penalty=0.002",
     "batches.n_users=12",
-    "batches.least_steps=1",
+    "batches.min_steps_per_epoch=1",
 ]
 BY_PAIRS = [
     "training.epochs=60",
     "training.learning_rate=0.02",
     "batches.n_pairs=64",
-    "batches.least_steps=1",
+    "batches.min_steps_per_epoch=1",
 ]
 QUICKLY = {
     "lightgcn": BY_PAIRS,

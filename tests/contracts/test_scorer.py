@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import ModelError
-from ratiorec.recommend import Exact
-from ratiorec.scorers import SCORERS, Scorer, StoredScorer, WithStranger, by_cosine
-from small_scorers import MAKERS, random_floats, random_rows
+from ratiorec.scorers import SCORERS, Scorer, StoredScorer, WithFallbackUser, by_cosine
+from ratiorec.scorers.topk import Exact
+from support.small_scorers import MAKERS, random_floats, random_rows
 
 N_USERS, N_ITEMS = 37, 101
 HISTORIES = random_rows(N_USERS, N_ITEMS)
@@ -27,7 +27,7 @@ def stored(kind: str) -> StoredScorer:
 
 SCORER_MAKERS: dict[str, Callable[[], Scorer]] = {
     "cosine": lambda: by_cosine(random_floats(N_ITEMS, 12)),
-    "with a stranger": lambda: WithStranger(
+    "with a stranger": lambda: WithFallbackUser(
         stored("inner_product"), np.arange(N_ITEMS, dtype=np.float32)
     ),
     "similarity by weights": lambda: stored("item_weights").similarity(),
@@ -77,7 +77,7 @@ def test_several_threads_may_score_at_once(scorer: Scorer) -> None:
 def test_scores_do_not_depend_on_the_threads_of_a_library() -> None:
     script = """
 import hashlib, numpy as np
-from small_scorers import MAKERS, autoencoder, random_rows
+from support.small_scorers import MAKERS, autoencoder, random_rows
 histories = random_rows(300, 500)
 models = [make(histories, 500) for make in MAKERS.values()]
 models.append(autoencoder(histories, 500, n_hidden=600, n_latent=200))
@@ -123,7 +123,7 @@ def test_with_a_buffer_no_other_matrix_of_scores_is_made(kind: str) -> None:
     scorer = MAKERS[kind](random_rows(n_users, n_items), n_items)
     users, buffer = np.arange(n_users), np.empty((n_users, n_items), np.float32)
     scorer.scores(users[:8])  # what is made once is not counted
-    for asked in (scorer, WithStranger(scorer, np.zeros(n_items, np.float32))):
+    for asked in (scorer, WithFallbackUser(scorer, np.zeros(n_items, np.float32))):
         tracemalloc.start()
         asked.scores(users, out=buffer)
         peak = tracemalloc.get_traced_memory()[1]

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from ratiorec.data.benchmarks import available, load
+from ratiorec.data.formats import Columns
 from ratiorec.data.registry import BENCHMARKS, InAWheel, OnTheWeb
-from ratiorec.data.sources import Columns
 from ratiorec.data.synthetic import embedded
 from ratiorec.errors import DataError, DataNotFoundError
-from tiny_benchmarks import REGISTRY, TEST, TINY, TRAIN, hide_data, put
+from support.tiny_benchmarks import REGISTRY, TEST, TINY, TRAIN, hide_data, put
 
 REAL_DATA = Path(os.environ.get("RATIOREC_DATA", "nowhere")).resolve()
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from file_server import serving
 from ratiorec.data.benchmarks import fetch, load
 from ratiorec.data.download import HttpDownload
 from ratiorec.data.registry import BENCHMARKS
 from ratiorec.errors import ConfigError, DataNotFoundError, DownloadError, StorageError
-from tiny_benchmarks import REGISTRY, TEST, TINY, TRAIN, hide_data, put
+from support.file_server import serving
+from support.tiny_benchmarks import REGISTRY, TEST, TINY, TRAIN, hide_data, put
 
 HURRIED = HttpDownload(n_attempts=1, timeout_seconds=5, pause_seconds=0)
 REAL_DATA = Path(os.environ.get("RATIOREC_DATA", "nowhere")).resolve()

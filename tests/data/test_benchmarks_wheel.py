@@ -11,7 +11,7 @@ import pytest
 from ratiorec.data.benchmarks import fetch, load
 from ratiorec.data.registry import InAWheel
 from ratiorec.errors import DataError, DownloadError
-from tiny_benchmarks import INTER, ITEM, MOVIES, REGISTRY, hide_data
+from support.tiny_benchmarks import INTER, ITEM, MOVIES, REGISTRY, hide_data
 
 needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="no pip here")
 

@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ratiorec.data.dataset import Dataset
-from ratiorec.data.interactions import Interactions
+from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from file_server import FileServer, serving
 from ratiorec.data.download import HttpDownload
 from ratiorec.data.registry import PinnedFile
 from ratiorec.errors import ConfigError, DownloadError, StorageError
+from support.file_server import FileServer, serving
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 300_000, dtype=np.uint8).tobytes()
 ALTERED = CONTENT[:150_000] + bytes([CONTENT[150_000] ^ 1]) + CONTENT[150_001:]

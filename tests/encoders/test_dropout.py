@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from ratiorec.encoders.dropout import dropout
-from ratiorec.encoders.enmf import ENMF
+from ratiorec.encoders.encoder import dropout
+from ratiorec.encoders.factorisation import ENMF
+from ratiorec.encoders.mult_vae import MultVAE
 from ratiorec.encoders.ngcf import NGCF
-from ratiorec.encoders.variational import Variational
 from ratiorec.errors import ConfigError
 
 ONES = torch.ones(300, 200)
@@ -61,7 +61,7 @@ def test_only_what_is_kept_has_a_derivative() -> None:
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.0, 1.5, float("nan")])
-@pytest.mark.parametrize("part", [NGCF, ENMF, Variational])
+@pytest.mark.parametrize("part", [NGCF, ENMF, MultVAE])
 def test_a_share_that_keeps_nothing_or_is_none_is_refused(part: type, share: float) -> None:
     with pytest.raises(ConfigError, match=r"where: encoder\.dropout"):
         part(dropout=share)

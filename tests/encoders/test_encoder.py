@@ -4,16 +4,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ratiorec.data.batches import AnyBatch
+from ratiorec.batches.users import AnyBatch
 from ratiorec.encoders.encoder import half_squared_norms
-from ratiorec.scores import Embeddings
+from ratiorec.shapes import Embeddings
 from reference import risk as slow
 from reference.comparison import (
     as_sample,
     assert_tables_equal_to_reference,
     random_embeddings,
 )
-from small_data import handmade_batch, random_batch
+from support.small_data import handmade_batch, random_batch
 
 
 def on_tables(tables: Embeddings, batch: AnyBatch) -> Tensor:

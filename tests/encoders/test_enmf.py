@@ -7,15 +7,15 @@ import pytest
 import torch
 
 import reference.rivals as slow
-from ratiorec.data.batches import UserBatches
-from ratiorec.encoders.dropout import dropout
-from ratiorec.encoders.enmf import ENMF, WeighedFactors
+from ratiorec.batches.users import UserBatches
+from ratiorec.encoders.encoder import dropout
+from ratiorec.encoders.factorisation import ENMF, WeighedFactors
 from ratiorec.errors import ConfigError
-from ratiorec.risk.whole_data import WholeData
+from ratiorec.losses.whole_data import WholeData
 from reference.comparison import as_sample
 from reference.descent import assert_equal_to_loops, assert_trains_like_loops, shaken
 from reference.dual import Dual, total
-from small_data import random_interactions
+from support.small_data import random_interactions
 
 CPU = torch.device("cpu")
 N_USERS, N_ITEMS, DIMENSION = 6, 8, 3

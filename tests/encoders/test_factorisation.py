@@ -5,9 +5,9 @@ import pytest
 import torch
 
 from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.initial import Xavier, first_vectors
+from ratiorec.encoders.init import Xavier, first_vectors
 from ratiorec.encoders.lightgcn import LightGCN
-from small_data import random_interactions
+from support.small_data import random_interactions
 
 CPU = torch.device("cpu")
 DATA = random_interactions(np.random.default_rng(2), n_users=300, n_items=100, n_pairs=900)

@@ -7,12 +7,11 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from ratiorec.blocks import fixed_blocks
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders import sparse_rows
-from ratiorec.encoders.adjacency import normalised_adjacency
-from ratiorec.encoders.graph import Graph
-from small_data import interactions, random_interactions
+from ratiorec.encoders import graph as sparse_rows
+from ratiorec.encoders.graph import Graph, normalised_adjacency
+from ratiorec.kernels.blocks import deterministic_threads
+from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
 N_NODES = 30
@@ -133,7 +132,7 @@ def test_several_blocks_of_rows_equal_one(
     monkeypatch.setattr(sparse_rows, "ENTRIES_PER_BLOCK", entries_per_block)
     cut = Graph(data, self_loops=True, device=CPU)
     torch.testing.assert_close(cut @ table, whole, rtol=0, atol=1e-7)
-    with fixed_blocks():
+    with deterministic_threads():
         torch.testing.assert_close(cut @ table, whole, rtol=0, atol=1e-7)
 
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.encoders.lightgcn import GraphEncoder, LightGCN
-from small_data import interactions, random_interactions
+from ratiorec.encoders.lightgcn import LightGCN, LightGCNEncoder
+from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
 
@@ -54,7 +54,7 @@ def test_the_embeddings_and_their_gradient_are_those_of_matrix_powers(
     data = random_interactions(np.random.default_rng(2), n_users=9, n_items=7, n_pairs=20)
     encoder = LightGCN(3, n_layers, self_loops)(data, rng=np.random.default_rng(0), device=CPU)
     encoder = encoder.double()
-    assert isinstance(encoder, GraphEncoder)
+    assert isinstance(encoder, LightGCNEncoder)
     matrix = encoder.graph @ torch.eye(16, dtype=torch.float64)
     free = encoder.table.detach().clone().requires_grad_()
     powers = [torch.linalg.matrix_power(matrix, k) @ free for k in range(n_layers + 1)]

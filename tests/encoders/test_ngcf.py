@@ -8,15 +8,15 @@ import pytest
 import torch
 
 import reference.rivals as slow
-from ratiorec.blocks import fixed_blocks
-from ratiorec.data.pair_batches import PairBatch
-from ratiorec.encoders.dropout import dropout
+from ratiorec.batches.pairs import PairBatch
+from ratiorec.encoders.encoder import dropout
 from ratiorec.encoders.ngcf import NGCF, NeuralGraphEncoder
 from ratiorec.errors import ConfigError
-from ratiorec.risk.pairwise import BPR
+from ratiorec.kernels.blocks import deterministic_threads
+from ratiorec.losses.bpr import BPR
 from reference.descent import assert_equal_to_loops, assert_trains_like_loops, shaken
 from reference.dual import Dual, total
-from small_data import interactions, random_interactions
+from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
 
@@ -210,7 +210,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
         before = torch.get_num_threads()
         torch.set_num_threads(n_threads)
         try:
-            with fixed_blocks():
+            with deterministic_threads():
                 BPR()(encoder(batch), batch).backward()
         finally:
             torch.set_num_threads(before)

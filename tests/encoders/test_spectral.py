@@ -7,13 +7,13 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from ratiorec.blocks import fixed_blocks
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders import spectral
+from ratiorec.encoders import init as spectral
+from ratiorec.encoders.init import Spectral, orthonormal
 from ratiorec.encoders.lightgcn import LightGCN
-from ratiorec.encoders.spectral import Spectral, orthonormal
 from ratiorec.errors import ConfigError
-from small_data import interactions, random_interactions
+from ratiorec.kernels.blocks import deterministic_threads
+from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
 DATA = random_interactions(np.random.default_rng(1), n_users=60, n_items=40, n_pairs=500)
@@ -72,7 +72,7 @@ def test_the_table_follows_from_the_seed_alone_whatever_the_number_of_threads(
     try:
         for n_threads in (1, 2, 3):
             torch.set_num_threads(n_threads)
-            with fixed_blocks():
+            with deterministic_threads():
                 tables.append(table_of(DATA, Spectral()))
     finally:
         torch.set_num_threads(before)

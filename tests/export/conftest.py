@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from postgres_server import postgres
-from vector_server import vector_server
+from support.postgres_server import postgres
+from support.vector_server import vector_server
 
 __all__ = ["postgres", "vector_server"]

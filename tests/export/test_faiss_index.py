@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from command_line import everything_in
-from random_vectors import vector_model
 from ratiorec.errors import ConfigError
 from ratiorec.export import Faiss, Trial, Vectors, export
 from ratiorec.export.faiss_index import Flat, Hnsw, Index, Ivf, indices_for
 from ratiorec.scorers import InnerProduct
+from support.command_line import everything_in
+from support.random_vectors import vector_model
 
 faiss = pytest.importorskip("faiss", reason="the package faiss-cpu is not installed")
 

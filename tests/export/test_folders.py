@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from command_line import everything_in, full_disk
-from ratiorec.artifact import Artifact
 from ratiorec.errors import ConfigError, MissingExtraError, StorageError
 from ratiorec.export import FORMS, Trial, export
 from ratiorec.files import sha256_of
-from small_models import numbered_model, small_model
+from ratiorec.model.artifact import Artifact
+from support.command_line import everything_in, full_disk
+from support.small_models import numbered_model, small_model
 
 NEEDS = {"faiss": "faiss", "onnx": "onnx", "parquet": "pyarrow", "numpy": "numpy"}
 EXTRA = {"faiss": "ann", "onnx": "onnx"}
@@ -137,7 +137,7 @@ def test_a_missing_library_is_named_with_the_command_that_adds_it(
 def test_vectors_that_were_not_written_as_they_are_would_be_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ratiorec.export import numpy_arrays
+    from ratiorec.export import arrays as numpy_arrays
 
     lists = numpy_arrays.exact_lists
     monkeypatch.setattr(numpy_arrays, "exact_lists", lambda u, v, k: lists(-u, v, k))

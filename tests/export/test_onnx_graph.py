@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from command_line import everything_in
-from random_vectors import vector_model
 from ratiorec.errors import ConfigError
 from ratiorec.export import Onnx, Trial, export, onnx_graph
-from small_models import small_model
+from support.command_line import everything_in
+from support.random_vectors import vector_model
+from support.small_models import small_model
 
 onnx = pytest.importorskip("onnx", reason="the package onnx is not installed")
 

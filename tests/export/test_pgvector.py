@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from postgres_server import PASSWORD, PostgresServer
-from random_vectors import vector_model
-from ratiorec.artifact import Artifact
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, MissingExtraError, StorageError
 from ratiorec.export import Pgvector, Trial, Vectors, export_to_postgres
-from ratiorec.export.pgvector import IndexPlan, plans_for
-from ratiorec.export.pgvector_table import VectorTable, as_text
-from vector_server import has_vector
+from ratiorec.export.pgvector import IndexPlan, VectorTable, as_text, plans_for
+from ratiorec.model.artifact import Artifact
+from support.postgres_server import PASSWORD, PostgresServer
+from support.random_vectors import vector_model
+from support.vector_server import has_vector
 
 HOSTILE = ['items"; DROP TABLE users; --', "items; --", "", "a.b", "é", "1st", "x" * 64, 'a"b']
 WEAK = IndexPlan("ivfflat", {"lists": 60}, "ivfflat.probes", (1,))

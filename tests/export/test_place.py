@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from command_line import everything_in
 from ratiorec.errors import StorageError
-from ratiorec.export.place import FORMAT, HEADER, whole_folder
+from ratiorec.export.exporting import FORMAT, HEADER, whole_folder
+from support.command_line import everything_in
 
 
 def write_export(folder: Path, text: str) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from random_vectors import vector_model
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.export import FORMS, export
+from support.random_vectors import vector_model
 
 PAGE = Path(__file__).parents[2] / "docs" / "export.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.artifact import Artifact
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError
 from ratiorec.export import Trial, Vectors
-from ratiorec.export.trial import Judge
+from ratiorec.export.vectors import Judge
+from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
-from ratiorec.seen import SeenItems
-from small_models import small_model
+from ratiorec.scorers.user_items import UserItems
+from support.small_models import small_model
 
 
 def judge_of(items: list[float], *, k: int, min_recall: float = 0.95) -> Judge:
@@ -24,7 +24,7 @@ def judge_of(items: list[float], *, k: int, min_recall: float = 0.95) -> Judge:
         InnerProduct(np.ones((1, 1), np.float32), np.array(items, np.float32)[:, None]),
         Vocabulary.dense(1, kind="user"),
         Vocabulary.dense(len(items), kind="item"),
-        SeenItems(np.zeros(2, np.int64), np.zeros(0, np.int32)),
+        UserItems(np.zeros(2, np.int64), np.zeros(0, np.int32)),
     )
     return Trial(k=k, min_recall=min_recall)(Vectors.of(model))
 

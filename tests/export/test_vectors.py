@@ -3,15 +3,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ratiorec.artifact import Artifact
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError
 from ratiorec.export import Vectors
 from ratiorec.export import vectors as module
+from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
-from ratiorec.seen import SeenItems
-from small_models import small_model
-from small_scorers import MAKERS, random_rows
+from ratiorec.scorers.user_items import UserItems
+from support.small_models import small_model
+from support.small_scorers import MAKERS, random_rows
 
 
 def model_of(kind: str, n_users: int = 9, n_items: int = 14) -> Artifact:
@@ -53,7 +53,7 @@ def test_a_model_without_users_is_refused() -> None:
         InnerProduct(none, np.ones((1, 2), np.float32)),
         Vocabulary.dense(0, kind="user"),
         Vocabulary.dense(1, kind="item"),
-        SeenItems(np.zeros(1, np.int64), np.zeros(0, np.int32)),
+        UserItems(np.zeros(1, np.int64), np.zeros(0, np.int32)),
     )
     with pytest.raises(DataError, match="0 users and 1 items"):
         Vectors.of(model)

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ratiorec.data.batches import Batch
-from ratiorec.scores import Embeddings
+from ratiorec.batches.users import Batch
+from ratiorec.shapes import Embeddings
 from reference.dual import Dual
 from reference.risk import Sample
 

@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ratiorec.data.batches import AnyBatch
+from ratiorec.batches.users import AnyBatch
 from ratiorec.encoders.encoder import Encoder
-from ratiorec.scores import Embeddings
+from ratiorec.shapes import Embeddings
 from reference.dual import Dual
 from reference.rivals import adam_steps, free
 

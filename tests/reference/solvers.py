@@ -1,4 +1,4 @@
-"""Solved models from their definitions: loops over users and items, in double precision."""
+"""SolverSettings models from their definitions: loops over users and items, in double precision."""
 
 from __future__ import annotations
 

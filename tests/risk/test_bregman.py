@@ -8,7 +8,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ratiorec.risk.bregman import GENERATORS, KULLBACK_LEIBLER, LEAST_SQUARES, LOGISTIC, Generator
+from ratiorec.kernels.pointwise import (
+    GENERATORS,
+    KULLBACK_LEIBLER,
+    LEAST_SQUARES,
+    LOGISTIC,
+    Generator,
+)
 
 positive = st.floats(1e-3, 1e3)
 positive_vectors = st.lists(positive, min_size=4, max_size=4).map(

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import torch
 
-from ratiorec.risk.correction import as_sampled, inverse_inclusion, non_negative
-from small_data import handmade_batch
+from ratiorec.kernels.unlabelled import non_negative
+from ratiorec.losses.density_ratio import as_sampled, inverse_inclusion
+from support.small_data import handmade_batch
 
 BATCH = handmade_batch(
     [0], [0, 1, 2], [[0]], prior=[1 / 3], popularity=[1, 1, 1], inclusion=[1.0, 0.5, 0.125]

@@ -11,20 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference.risk as slow
-from ratiorec.data.batches import Batch, UserBatches
+from ratiorec.batches.users import Batch, UserBatches
 from ratiorec.errors import ConfigError
-from ratiorec.risk.bregman import GENERATORS
-from ratiorec.risk.correction import SAMPLING
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.weights import Frozen, HardSample, Popularity, Uniform, Weights
-from ratiorec.scores import LINKS, Embeddings
+from ratiorec.kernels.pointwise import GENERATORS, LINKS
+from ratiorec.losses.density_ratio import (
+    SAMPLING,
+    DensityRatio,
+    FrozenWeights,
+    HardSampleWeights,
+    PopularityWeights,
+    UniformWeights,
+    Weights,
+)
+from ratiorec.shapes import Embeddings
 from reference.comparison import (
     as_sample,
     assert_equal_to_reference,
     random_embeddings,
     value_and_gradient,
 )
-from small_data import (
+from support.small_data import (
     handmade_batch,
     in_double_precision,
     only_user,
@@ -39,13 +45,15 @@ N_USERS, N_ITEMS = 6, 9
 def both_weights(kind: str, link: str, rng: np.random.Generator) -> tuple[Weights, slow.WeightRule]:
     """The same weights as a part, and as a rule of the reference."""
     if kind == "uniform":
-        return Uniform(), slow.uniform
+        return UniformWeights(), slow.uniform
     if kind == "popularity":
-        return Popularity(0.5), slow.popularity(0.5)
+        return PopularityWeights(0.5), slow.popularity(0.5)
     if kind == "hard-sample":
-        return HardSample(), slow.hard_sample
+        return HardSampleWeights(), slow.hard_sample
     first = random_embeddings(rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=4)
-    return Frozen(first, LINKS[link]), slow.frozen(first.users.tolist(), first.items.tolist(), link)
+    return FrozenWeights(first, LINKS[link]), slow.frozen(
+        first.users.tolist(), first.items.tolist(), link
+    )
 
 
 def assert_equal_to_loops(
@@ -215,7 +223,7 @@ def test_popularity_weights_by_hand() -> None:
     unlabelled = (1 * 1**2 + 2 * 2**2 + 3 * 4**2) / (2 * (1 + 2 + 3))
     risk = DensityRatio(
         link=LINKS["exponential"],
-        weights=Popularity(0.5),
+        weights=PopularityWeights(0.5),
         sampling=SAMPLING["as-sampled"],
         upper_bound=math.inf,
     )

@@ -13,15 +13,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from ratiorec.data.batches import Batch
-from ratiorec.risk.bregman import GENERATORS
-from ratiorec.risk.correction import SAMPLING, as_sampled
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.fused.term import FirstModel
-from ratiorec.risk.weights import HardSample, Popularity, Uniform, UnlabelledWeight, Weights
-from ratiorec.scores import EXPONENTIAL, LINKS, Embeddings
+from ratiorec.batches.users import Batch
+from ratiorec.kernels.pointwise import EXPONENTIAL, GENERATORS, LINKS
+from ratiorec.kernels.unlabelled import FirstModel
+from ratiorec.losses.density_ratio import (
+    SAMPLING,
+    DensityRatio,
+    HardSampleWeights,
+    PopularityWeights,
+    UniformWeights,
+    UnlabelledWeight,
+    Weights,
+    as_sampled,
+)
+from ratiorec.shapes import Embeddings
 from reference.comparison import of_batch, random_embeddings, value_and_gradient
-from small_data import handmade_batch, only_user, random_batch
+from support.small_data import handmade_batch, only_user, random_batch
 
 N_USERS, N_ITEMS = 6, 9
 
@@ -30,7 +37,7 @@ assemblies = st.builds(
     DensityRatio,
     generator=st.sampled_from(list(GENERATORS.values())),
     link=st.sampled_from(list(LINKS.values())),
-    weights=st.sampled_from([Uniform(), Popularity(0.5), HardSample()]),
+    weights=st.sampled_from([UniformWeights(), PopularityWeights(0.5), HardSampleWeights()]),
     sampling=st.sampled_from(list(SAMPLING.values())),
     upper_bound=st.sampled_from([0.3, 70.0, math.inf]),
 )
@@ -174,7 +181,7 @@ def test_the_gradient_vanishes_at_the_true_ratio(generator: str, p: Tensor, q: T
 def test_hard_sample_weights_settle_at_a_cube_root_of_the_true_ratio(
     generator: str, p: Tensor, q: Tensor
 ) -> None:
-    weights = Scaled(HardSample(), p.unsqueeze(0), q.unsqueeze(0))
+    weights = Scaled(HardSampleWeights(), p.unsqueeze(0), q.unsqueeze(0))
     risk = dataclasses.replace(population_risk(generator, p, q), weights=weights)
     root = (p / q) ** (1 / 3)
     settled = root * (q * root).sum() / (q * root.square()).sum()

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import torch
 
-from ratiorec.risk.means import plain, self_normalised
+from ratiorec.kernels.positives import plain, self_normalised
 
 ROWS = torch.tensor([0, 0, 1, 1, 1])
 VALUES = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0], dtype=torch.float64)

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import reference.rivals as slow
-from ratiorec.blocks import fixed_blocks
-from ratiorec.data.batches import Batch, UserBatches
-from ratiorec.risk import multinomial
-from ratiorec.risk.multinomial import Multinomial, Tile
-from ratiorec.scores import Embeddings
+from ratiorec.batches.users import Batch, UserBatches
+from ratiorec.kernels.blocks import deterministic_threads
+from ratiorec.losses import multinomial
+from ratiorec.losses.multinomial import Multinomial, Tile
+from ratiorec.shapes import Embeddings
 from reference.comparison import (
     as_sample,
     assert_equal_to_reference,
@@ -22,7 +22,7 @@ from reference.comparison import (
     value_and_gradient,
 )
 from reference.dual import Dual
-from small_data import handmade_batch, random_batch, random_interactions
+from support.small_data import handmade_batch, random_batch, random_interactions
 
 CPU = torch.device("cpu")
 N_USERS, N_ITEMS = 6, 9
@@ -125,7 +125,7 @@ def test_the_number_of_threads_changes_no_bit() -> None:
         before = torch.get_num_threads()
         torch.set_num_threads(n_threads)
         try:
-            with fixed_blocks():
+            with deterministic_threads():
                 value = Multinomial()(Embeddings(users, items), batch)
                 value.backward()
         finally:

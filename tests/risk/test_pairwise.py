@@ -10,13 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference.pairwise as slow
-from ratiorec.data.pair_batches import PairBatch, PairBatches
-from ratiorec.data.samplers import Dynamic
+from ratiorec.batches.pairs import Dynamic, PairBatch, PairBatches
 from ratiorec.encoders.encoder import TableEncoder
-from ratiorec.risk.pairwise import BPR, highest_scored
-from ratiorec.scores import Embeddings
+from ratiorec.losses.bpr import BPR, highest_scored
+from ratiorec.shapes import Embeddings
 from reference.comparison import assert_equal_to_reference, random_embeddings, value_and_gradient
-from small_data import random_interactions
+from support.small_data import random_interactions
 
 CPU = torch.device("cpu")
 N_USERS, N_ITEMS = 5, 8

@@ -5,17 +5,24 @@ import pytest
 import torch
 
 import reference.risk as slow
-from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import Confident, HardSample, Popularity, Uniform, Weights
-from ratiorec.scores import EXPONENTIAL, LINKS, Embeddings
+from ratiorec.kernels.pointwise import EXPONENTIAL, LINKS
+from ratiorec.losses.density_ratio import (
+    ConstantPositiveWeight,
+    HardSampleWeights,
+    PopularityWeights,
+    UniformWeights,
+    Weights,
+)
+from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
+from ratiorec.shapes import Embeddings
 from reference.comparison import as_sample, assert_equal_to_reference, random_embeddings
-from small_data import handmade_batch, random_batch
+from support.small_data import handmade_batch, random_batch
 
 WEIGHTS: dict[str, tuple[Weights, slow.WeightRule]] = {
-    "uniform": (Uniform(), slow.uniform),
-    "popularity": (Popularity(0.75), slow.popularity(0.75)),
-    "hard-sample": (HardSample(), slow.hard_sample),
-    "confident": (Confident(20), slow.confident(20)),
+    "uniform": (UniformWeights(), slow.uniform),
+    "popularity": (PopularityWeights(0.75), slow.popularity(0.75)),
+    "hard-sample": (HardSampleWeights(), slow.hard_sample),
+    "confident": (ConstantPositiveWeight(20), slow.confident(20)),
 }
 
 
@@ -57,9 +64,9 @@ def test_both_plain_losses_by_hand() -> None:
     # hard-sample weights: w⁺ = 1/r̂ and w⁻ = r̂
     square = ((1 / 1 - 1) * 1**2 + (1 / 2 - 2) * 2**2) / 2
     gain, unlabelled = 2 * (1 / 1 * 1 + 1 / 2 * 2) / 2, (1 * 1**2 + 2 * 2**2 + 4 * 4**2) / 3
-    hard = WeightedDRE(EXPONENTIAL, HardSample())(embeddings, batch)
+    hard = WeightedDRE(EXPONENTIAL, HardSampleWeights())(embeddings, batch)
     assert float(hard) == pytest.approx(0.25 * square - gain + unlabelled)
-    hard = WeightedPU(EXPONENTIAL, HardSample())(embeddings, batch)
+    hard = WeightedPU(EXPONENTIAL, HardSampleWeights())(embeddings, batch)
     assert float(hard) == pytest.approx(0.25 * (square - gain) + unlabelled)
 
 

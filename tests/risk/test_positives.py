@@ -4,7 +4,7 @@ import pytest
 import torch
 from jaxtyping import TypeCheckError
 
-from ratiorec.risk.positives import pair_scores, user_sums
+from ratiorec.kernels.positives import pair_scores, user_sums
 
 
 def test_a_pair_scores_the_inner_product_of_its_vectors() -> None:

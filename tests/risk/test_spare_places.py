@@ -9,15 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from ratiorec.data.batches import UserBatches
-from ratiorec.data.static_batches import StaticEpochs
+from ratiorec.batches.users import StaticEpochs, UserBatches
 from ratiorec.encoders.encoder import half_squared_norms
-from ratiorec.risk.correction import as_sampled, inverse_inclusion
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.risk.weights import Frozen, HardSample, Popularity
-from ratiorec.scores import Embeddings
-from small_data import random_interactions
+from ratiorec.losses.density_ratio import (
+    DensityRatio,
+    FrozenWeights,
+    HardSampleWeights,
+    PopularityWeights,
+    as_sampled,
+    inverse_inclusion,
+)
+from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
+from ratiorec.shapes import Embeddings
+from support.small_data import random_interactions
 
 CPU = torch.device("cpu")
 DATA = random_interactions(np.random.default_rng(0), n_users=30, n_items=40, n_pairs=150)
@@ -33,10 +37,10 @@ FIRST = Embeddings(factors(30, 5).float(), factors(40, 6).float())
 RISKS = {
     "density ratio": DensityRatio(),
     "as sampled": DensityRatio(sampling=as_sampled, upper_bound=0.01),
-    "popularity": DensityRatio(weights=Popularity(0.5), sampling=inverse_inclusion),
-    "frozen": DensityRatio(weights=Frozen(FIRST)),
+    "popularity": DensityRatio(weights=PopularityWeights(0.5), sampling=inverse_inclusion),
+    "frozen": DensityRatio(weights=FrozenWeights(FIRST)),
     "dre": WeightedDRE(),
-    "pu": WeightedPU(weights=HardSample()),
+    "pu": WeightedPU(weights=HardSampleWeights()),
 }
 
 

@@ -15,8 +15,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from ratiorec.risk.positives import pair_scores, user_sums
-from triton_marks import needs_a_card, needs_interpreter
+from ratiorec.kernels.positives import pair_scores, user_sums
+from support.triton_marks import needs_a_card, needs_interpreter
 
 # the interpreter must be chosen before a kernel is read, so it has a process of its own
 INTERPRETED = """

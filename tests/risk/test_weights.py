@@ -8,20 +8,21 @@ import torch
 from torch import Tensor
 
 from ratiorec.errors import ConfigError
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.fused.term import unlabelled_weight
-from ratiorec.risk.weights import (
-    Confident,
-    Frozen,
-    HardSample,
-    Popularity,
-    Uniform,
+from ratiorec.kernels.pointwise import EXPONENTIAL, SOFTPLUS
+from ratiorec.kernels.unlabelled import unlabelled_weight
+from ratiorec.losses.density_ratio import (
+    ConstantPositiveWeight,
+    DensityRatio,
+    FrozenWeights,
+    HardSampleWeights,
+    PopularityWeights,
+    UniformWeights,
     UnlabelledWeight,
     Weights,
 )
-from ratiorec.scores import EXPONENTIAL, SOFTPLUS, Embeddings
+from ratiorec.shapes import Embeddings
 from reference.comparison import random_embeddings
-from small_data import handmade_batch, random_batch
+from support.small_data import handmade_batch, random_batch
 
 BATCH = handmade_batch(
     [1, 0],
@@ -51,26 +52,26 @@ def on_every_pair(weight: UnlabelledWeight, ratio: Tensor) -> Tensor:
 
 
 def test_uniform_weights_are_one() -> None:
-    assert Uniform().positive(BATCH, RATIO).tolist() == [1, 1, 1]
-    assert on_positives(Uniform()).tolist() == [1, 1, 1]
+    assert UniformWeights().positive(BATCH, RATIO).tolist() == [1, 1, 1]
+    assert on_positives(UniformWeights()).tolist() == [1, 1, 1]
 
 
 def test_popularity_weighs_unlabelled_pairs_by_a_power_of_the_items_degree() -> None:
-    weights = Popularity(exponent=0.5)
+    weights = PopularityWeights(exponent=0.5)
     assert weights.positive(BATCH, RATIO).tolist() == [1, 1, 1]
     assert on_positives(weights).tolist() == [4**0.5, 16**0.5, 9**0.5]
-    assert on_positives(Popularity(exponent=0)).tolist() == [1, 1, 1]
+    assert on_positives(PopularityWeights(exponent=0)).tolist() == [1, 1, 1]
 
 
 def test_a_confident_positive_counts_as_much_as_many_unlabelled_pairs() -> None:
-    assert Confident(20).positive(BATCH, RATIO).tolist() == [20, 20, 20]
-    assert on_positives(Confident(20)).tolist() == [1, 1, 1]
+    assert ConstantPositiveWeight(20).positive(BATCH, RATIO).tolist() == [20, 20, 20]
+    assert on_positives(ConstantPositiveWeight(20)).tolist() == [1, 1, 1]
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, math.inf, math.nan])
 def test_a_weight_of_positives_that_is_none_is_refused(weight: float) -> None:
     with pytest.raises(ConfigError, match="weight of positives") as refusal:
-        Confident(weight)
+        ConstantPositiveWeight(weight)
     assert refusal.value.found == str(weight)
 
 
@@ -79,19 +80,20 @@ def test_where_means_are_normalised_confidence_falls_away() -> None:
     batch = random_batch(rng, n_users=5, n_items=8)
     embeddings = random_embeddings(rng, n_users=5, n_items=8, largest_score=3)
     uniform, confident = (
-        DensityRatio(weights=w)(embeddings, batch) for w in (Uniform(), Confident(20))
+        DensityRatio(weights=w)(embeddings, batch)
+        for w in (UniformWeights(), ConstantPositiveWeight(20))
     )
     torch.testing.assert_close(confident, uniform)
 
 
 def test_hard_sample_weights_pull_low_positives_and_push_high_candidates() -> None:
-    assert HardSample().positive(BATCH, RATIO).tolist() == [1 / 1, 1 / 2, 1 / 4]
-    assert on_positives(HardSample()).tolist() == [1, 2, 4]
+    assert HardSampleWeights().positive(BATCH, RATIO).tolist() == [1 / 1, 1 / 2, 1 / 4]
+    assert on_positives(HardSampleWeights()).tolist() == [1, 2, 4]
 
 
 def test_the_weight_of_a_hopeless_positive_stays_finite_in_single_precision() -> None:
     vanished = torch.nn.functional.softplus(torch.tensor([-200.0, -80.0, -70.0]))
-    weights = HardSample().positive(BATCH, vanished)
+    weights = HardSampleWeights().positive(BATCH, vanished)
     assert weights.isfinite().all()
     assert weights.sum().isfinite()
 
@@ -102,7 +104,7 @@ def test_frozen_weights_come_from_the_first_model_and_not_from_the_current_one()
         torch.tensor([[1.0], [2.0]], dtype=torch.float64),
         torch.tensor([[1.0], [2.0], [4.0]], dtype=torch.float64).log(),
     )
-    weights = Frozen(first, EXPONENTIAL)
+    weights = FrozenWeights(first, EXPONENTIAL)
     torch.testing.assert_close(
         weights.positive(BATCH, RATIO), torch.tensor([1 / 16, 1 / 4, 1.0], dtype=torch.float64)
     )
@@ -118,10 +120,12 @@ def test_the_weights_at_positives_are_entries_of_those_of_every_pair(kind: str) 
     rng = np.random.default_rng(4)
     batch = random_batch(rng, n_users=6, n_items=9)
     weights: dict[str, Weights] = {
-        "uniform": Uniform(),
-        "popularity": Popularity(0.5),
-        "hard-sample": HardSample(),
-        "frozen": Frozen(random_embeddings(rng, n_users=6, n_items=9, largest_score=3), SOFTPLUS),
+        "uniform": UniformWeights(),
+        "popularity": PopularityWeights(0.5),
+        "hard-sample": HardSampleWeights(),
+        "frozen": FrozenWeights(
+            random_embeddings(rng, n_users=6, n_items=9, largest_score=3), SOFTPLUS
+        ),
     }
     weight = weights[kind].unlabelled(batch)
     ratio = torch.from_numpy(rng.uniform(0.1, 5, (len(batch.users), len(batch.candidates))))

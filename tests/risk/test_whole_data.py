@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import reference.rivals as slow
-from ratiorec.data.batches import Batch, UserBatches
+from ratiorec.batches.users import Batch, UserBatches
 from ratiorec.errors import ConfigError
-from ratiorec.risk.whole_data import WholeData, squared_scores
-from ratiorec.scores import Embeddings
+from ratiorec.losses.whole_data import WholeData, squared_scores
+from ratiorec.shapes import Embeddings
 from reference.comparison import as_sample, assert_equal_to_reference, random_embeddings
 from reference.dual import Dual
-from small_data import handmade_batch, random_batch, random_interactions
+from support.small_data import handmade_batch, random_batch, random_interactions
 
 N_USERS, N_ITEMS = 6, 9
 

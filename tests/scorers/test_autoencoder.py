@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from ratiorec.errors import ModelError
 from ratiorec.scorers import Autoencoder, by_cosine
 from reference.scorers import autoencoder_scores
-from small_scorers import autoencoder, random_rows, rows_of
+from support.small_scorers import autoencoder, random_rows, rows_of
 
 PARTS = autoencoder(random_rows(3, 6), 6, n_hidden=4, n_latent=2).arrays()
 HISTORIES = rows_of([[0, 2], [1]])

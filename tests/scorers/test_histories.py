@@ -5,8 +5,8 @@ import pytest
 
 from ratiorec.errors import ModelError
 from ratiorec.scorers import SCORERS, FromHistories, ItemWeights
-from ratiorec.seen import SeenItems
-from small_scorers import MAKERS, Maker, random_rows, rows_of
+from ratiorec.scorers.user_items import UserItems
+from support.small_scorers import MAKERS, Maker, random_rows, rows_of
 
 KINDS = [kind for kind in SCORERS if issubclass(SCORERS[kind], FromHistories)]
 
@@ -55,16 +55,16 @@ def test_the_arrays_are_shared_and_not_looked_at_again() -> None:
 @pytest.mark.parametrize(
     "histories",
     [
-        SeenItems(np.array([0, 2]), np.array([0, 40], np.int32)),
-        SeenItems(np.array([0, 2]), np.array([0, -1], np.int32)),
-        SeenItems(np.array([0, 3]), np.array([0, 1], np.int32)),
-        SeenItems(np.array([0, 2, 1, 2]), np.array([0, 1], np.int32)),
-        SeenItems(np.array([0, 2]), np.array([0, 1])),  # type: ignore[arg-type]
-        SeenItems(np.zeros(0, np.int64), np.zeros(0, np.int32)),
-        SeenItems(np.array(0), np.zeros(0, np.int32)),
+        UserItems(np.array([0, 2]), np.array([0, 40], np.int32)),
+        UserItems(np.array([0, 2]), np.array([0, -1], np.int32)),
+        UserItems(np.array([0, 3]), np.array([0, 1], np.int32)),
+        UserItems(np.array([0, 2, 1, 2]), np.array([0, 1], np.int32)),
+        UserItems(np.array([0, 2]), np.array([0, 1])),  # type: ignore[arg-type]
+        UserItems(np.zeros(0, np.int64), np.zeros(0, np.int32)),
+        UserItems(np.array(0), np.zeros(0, np.int32)),
     ],
 )
-def test_malformed_histories_are_refused(make: Maker, histories: SeenItems) -> None:
+def test_malformed_histories_are_refused(make: Maker, histories: UserItems) -> None:
     model = make(random_rows(3, 40), 40)
     assert isinstance(model, FromHistories)
     with pytest.raises(ModelError, match="histories"):

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import small_scorers
 from ratiorec.errors import ModelError
 from ratiorec.scorers import ItemWeights, Neighbours, item_item
 from reference.scorers import item_weights_scores, neighbours_scores
-from small_scorers import random_floats, random_rows, rows_of
+from support import small_scorers
+from support.small_scorers import random_floats, random_rows, rows_of
 
 histories = st.lists(st.sets(st.integers(0, 8)).map(sorted), min_size=1, max_size=6)
 

@@ -4,18 +4,20 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import ConfigError, ModelError
-from ratiorec.scorers import Popularity
-from small_scorers import rows_of
+from ratiorec.scorers import PopularityScorer
+from support.small_scorers import rows_of
 
 COUNTS = np.array([3, 0, 7], np.float32)
 
 
 def test_everyone_has_the_same_scores() -> None:
-    assert Popularity(COUNTS, 9).scores(np.array([8, 0])).tolist() == [[3, 0, 7], [3, 0, 7]]
+    assert PopularityScorer(COUNTS, 9).scores(np.array([8, 0])).tolist() == [[3, 0, 7], [3, 0, 7]]
 
 
 def test_there_are_as_many_users_as_histories() -> None:
-    again = Popularity.from_arrays(Popularity(COUNTS, 2).arrays(), rows_of([[0], [], [1, 2]]))
+    again = PopularityScorer.from_arrays(
+        PopularityScorer(COUNTS, 2).arrays(), rows_of([[0], [], [1, 2]])
+    )
     assert again.n_users == 3
 
 
@@ -23,7 +25,7 @@ def test_there_is_no_similarity_and_the_message_says_what_has_one() -> None:
     with pytest.raises(
         ConfigError, match=r"no similarity.*found: popularity.*wanted: .*neighbours"
     ):
-        Popularity(COUNTS, 9).similarity()
+        PopularityScorer(COUNTS, 9).similarity()
 
 
 @pytest.mark.parametrize(
@@ -37,4 +39,4 @@ def test_there_is_no_similarity_and_the_message_says_what_has_one() -> None:
 )
 def test_malformed_counts_are_refused(counts: np.ndarray, message: str) -> None:
     with pytest.raises(ModelError, match=message):
-        Popularity(counts, 2)
+        PopularityScorer(counts, 2)

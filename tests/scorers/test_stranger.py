@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-import small_scorers
-from ratiorec.scorers import InnerProduct, WithStranger
+from ratiorec.scorers import InnerProduct, WithFallbackUser
+from support import small_scorers
 
 
 def known(n_users: int) -> InnerProduct:
@@ -11,7 +11,7 @@ def known(n_users: int) -> InnerProduct:
 
 
 def test_a_stranger_is_the_user_after_the_last() -> None:
-    scorer = WithStranger(known(5), np.array([4, 5, 6], np.float32))
+    scorer = WithFallbackUser(known(5), np.array([4, 5, 6], np.float32))
     assert scorer.n_users == 6
     scores = scorer.scores(np.array([5, 2, 5]))
     assert scores[[0, 2]].tolist() == [[4, 5, 6], [4, 5, 6]]
@@ -19,5 +19,5 @@ def test_a_stranger_is_the_user_after_the_last() -> None:
 
 
 def test_there_may_be_strangers_only() -> None:
-    scorer = WithStranger(known(0), np.array([4, 5, 6], np.float32))
+    scorer = WithFallbackUser(known(0), np.array([4, 5, 6], np.float32))
     assert scorer.scores(np.array([0, 0])).tolist() == [[4, 5, 6], [4, 5, 6]]

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from asgi_client import Client
-from ratiorec.artifact import Artifact
-from ratiorec.serve.app import create_app
-from ratiorec.serve.limits import Limits
+from ratiorec.model.artifact import Artifact
 from ratiorec.serve.models import ModelInUse
-from ratiorec.serve.service import Service
-from small_models import small_model
+from ratiorec.serve.server import create_app
+from ratiorec.serve.service import Limits, Service
+from support.asgi_client import Client
+from support.small_models import small_model
 
 
 @pytest.fixture

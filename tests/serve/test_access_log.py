@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from asgi_client import Client
-from ratiorec.serve.access_log import log_event, start_logging
+from ratiorec.serve.service import log_event, start_logging
+from support.asgi_client import Client
 
 NAMES = ("ratiorec.serve", "uvicorn.error")
 

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from asgi_client import Answer, Client, answer_to
-from ratiorec.serve.app import create_app
-from ratiorec.serve.limits import Limits
 from ratiorec.serve.models import ModelInUse
-from ratiorec.serve.service import Service
+from ratiorec.serve.server import create_app
+from ratiorec.serve.service import Limits, Service
+from support.asgi_client import Answer, Client, answer_to
 
 BODY = b'{"users": ["user1"], "k": 1}'
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.serve.catalogue import Catalogue
-from small_scorers import rows_of
+from ratiorec.serve.search import Catalogue
+from support.small_scorers import rows_of
 
 NAMED = Vocabulary(np.array(["a1", "B2", "ab", "zz"], object), "item").with_names(
     ["Green Tea", "Black tea", "TEA", "Straße"]

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from serve_process import PATIENCE, ServerProcess, running
-from small_models import small_model
+from support.serve_process import PATIENCE, ServerProcess, running
+from support.small_models import small_model
 
 LINE = b"GET /v1/recommend/user1 HTTP/1.1\r\n"
 HEAD = LINE + b"Host: here\r\nConnection: close\r\n\r\n"

@@ -8,22 +8,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ratiorec_lab.report.style import colour_rules
 
-from asgi_client import Client
-from ratiorec.artifact import Artifact
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.folder import read_model, write_model
-from ratiorec.report.style import colour_rules
-from ratiorec.scorers import InnerProduct, ItemWeights, Popularity
+from ratiorec.model.artifact import Artifact
+from ratiorec.model.store import read_model, write_model
+from ratiorec.scorers import InnerProduct, ItemWeights, PopularityScorer
 from ratiorec.serve.answers import POINTS
-from ratiorec.serve.app import create_app
-from ratiorec.serve.limits import Limits
 from ratiorec.serve.models import ModelInUse
-from ratiorec.serve.pages import read_pages
 from ratiorec.serve.security import HEADERS, Keys
-from ratiorec.serve.service import Service
-from small_models import numbered_model, small_model
-from small_scorers import rows_of
+from ratiorec.serve.server import create_app, read_pages
+from ratiorec.serve.service import Limits, Service
+from support.asgi_client import Client
+from support.small_models import numbered_model, small_model
+from support.small_scorers import rows_of
 
 
 def client_of(artifact: Artifact, folder: Path, limits: Limits | None = None) -> Client:
@@ -209,7 +207,7 @@ def test_an_unknown_item_is_not_on_the_map(client: Client) -> None:
 
 def test_a_model_without_vectors_has_no_map(tmp_path: Path) -> None:
     model = weighted_model()
-    popular = Popularity(np.array([2, 1, 1], np.float32), n_users=2)
+    popular = PopularityScorer(np.array([2, 1, 1], np.float32), n_users=2)
     for place, scorer in enumerate((model.scorer, popular)):
         artifact = Artifact(scorer, model.users, model.items, model.seen)
         answer = client_of(artifact, tmp_path / str(place)).get("/v1/map")

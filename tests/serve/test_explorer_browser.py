@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from browser import CHROMIUM
-from ratiorec.artifact import Artifact
 from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import ItemWeights
-from serve_process import PATIENCE, ServerProcess, running
-from small_models import small_model
-from small_scorers import rows_of
+from support.browser import CHROMIUM
+from support.serve_process import PATIENCE, ServerProcess, running
+from support.small_models import small_model
+from support.small_scorers import rows_of
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
 CHROMEDRIVER = shutil.which("chromedriver")
@@ -46,7 +46,7 @@ SETTINGS = {
         "sampling": "inverse-inclusion",
         "upper_bound": 70.0,
     },
-    "batches": {"kind": "users", "n_users": 20, "least_steps": 1},
+    "batches": {"kind": "users", "n_users": 20, "min_steps_per_epoch": 1},
     "training": {"penalty": 0.045},
 }
 HOSTILE = "<img src=x onerror=document.title='broken'>"

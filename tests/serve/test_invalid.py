@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from asgi_client import Client
 from ratiorec.serve.schemas import RecommendRequest
+from support.asgi_client import Client
 
 AN_OBJECT = (
     'a JSON object such as {"users": ["ada", "bob"], "k": 20} or '

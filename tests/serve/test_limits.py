@@ -6,7 +6,7 @@ import pytest
 
 from ratiorec.errors import ConfigError
 from ratiorec.serve.errors import RefusedError
-from ratiorec.serve.limits import Limits
+from ratiorec.serve.service import Limits
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from asgi_client import Client
 from ratiorec.errors import ModelError
 from ratiorec.serve.metrics import Metrics
 from ratiorec.serve.service import Service
-from small_models import small_model
+from support.asgi_client import Client
+from support.small_models import small_model
 
 
 def figures(client: Client) -> dict[str, float]:

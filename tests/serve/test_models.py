@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec.artifact import Artifact
 from ratiorec.errors import ModelError
+from ratiorec.model.artifact import Artifact
 from ratiorec.serve import models
 from ratiorec.serve.models import ModelInUse, read_served, signature_of, version_of
-from small_models import numbered_model, small_model
+from support.small_models import numbered_model, small_model
 
 OF_A_RATIO: dict[str, Any] = {
     "risk": {"kind": "density-ratio", "link": "softplus", "weights": {"kind": "uniform"}},
-    "batches": {"n_users": 20, "least_steps": 1},
+    "batches": {"n_users": 20, "min_steps_per_epoch": 1},
     "encoder": {"kind": "factorisation"},
     "training": {"penalty": 0.1},
 }

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from asgi_client import Answer, Client, answer_to
-from ratiorec.serve.app import create_app
-from ratiorec.serve.observed import Observed
+from ratiorec.serve.middleware import Observed
+from ratiorec.serve.server import create_app
 from ratiorec.serve.service import Service
+from support.asgi_client import Answer, Client, answer_to
 
 
 def ask(app: Any) -> Answer:

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from ratiorec.artifact import Artifact
 from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
-from serve_process import running
-from small_scorers import rows_of
+from support.serve_process import running
+from support.small_scorers import rows_of
 
 CASES_FOR_EACH_ADDRESS = int(os.environ.get("RATIOREC_CASES", "12"))
 TOKEN = "administrator-9012"

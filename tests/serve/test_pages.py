@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from asgi_client import Client
-from ratiorec.serve.pages import read_pages
+from ratiorec.serve.server import read_pages
+from support.asgi_client import Client
 
 
 @pytest.mark.parametrize("path", ["/", "/docs"])

@@ -13,7 +13,7 @@ from ratiorec.errors import UnknownIdError
 from ratiorec.serve.errors import RefusedError
 from ratiorec.serve.models import Served, read_served
 from ratiorec.serve.ranking import USERS_AT_ONCE, Question, Ranker
-from small_models import small_model
+from support.small_models import small_model
 
 
 @pytest.fixture

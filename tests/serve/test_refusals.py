@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from asgi_client import Client
+from support.asgi_client import Client
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1", "/v1/recommendation", "/static/none.js"])

@@ -7,17 +7,16 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from asgi_client import Client
-from ratiorec.artifact import Artifact
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.scorers import InnerProduct, Popularity
-from ratiorec.seen import SeenItems
-from ratiorec.serve.app import create_app
-from ratiorec.serve.limits import Limits
+from ratiorec.model.artifact import Artifact
+from ratiorec.scorers import InnerProduct, PopularityScorer
+from ratiorec.scorers.table import Recommendations
+from ratiorec.scorers.user_items import UserItems
 from ratiorec.serve.models import ModelInUse
-from ratiorec.serve.service import Service
-from ratiorec.tables import Recommendations
-from small_models import numbered_model, small_model
+from ratiorec.serve.server import create_app
+from ratiorec.serve.service import Limits, Service
+from support.asgi_client import Client
+from support.small_models import numbered_model, small_model
 
 
 def client_of(artifact: Artifact, folder: Path, limits: Limits | None = None) -> Client:
@@ -108,7 +107,7 @@ def test_an_id_may_hold_any_character(tmp_path: Path, user: str) -> None:
         InnerProduct(np.ones((1, 1), np.float32), np.ones((2, 1), np.float32)),
         Vocabulary(np.array([user], object), "user"),
         Vocabulary(np.array([user, "other"], object), "item"),
-        SeenItems(np.zeros(2, np.int64), np.zeros(0, np.int32)),
+        UserItems(np.zeros(2, np.int64), np.zeros(0, np.int32)),
     )
     client = client_of(artifact, tmp_path / "strange")
     answer = client.get(f"/v1/recommend/{quote(user, safe='')}")
@@ -258,10 +257,10 @@ def test_an_unknown_item_is_not_found(client: Client) -> None:
 def test_a_model_that_compares_no_items_says_so(tmp_path: Path) -> None:
     counts = np.arange(3, dtype=np.float32)
     artifact = Artifact(
-        Popularity(counts, 2),
+        PopularityScorer(counts, 2),
         Vocabulary.dense(2, kind="user"),
         Vocabulary.dense(3, kind="item"),
-        SeenItems(np.zeros(3, np.int64), np.zeros(0, np.int32)),
+        UserItems(np.zeros(3, np.int64), np.zeros(0, np.int32)),
     )
     client = client_of(artifact, tmp_path / "popularity")
     answer = client.get("/v1/similar/1")

@@ -5,14 +5,13 @@ from pathlib import Path
 import pytest
 from starlette.datastructures import Headers
 
-from asgi_client import Client
 from ratiorec.errors import ConfigError
-from ratiorec.serve.app import create_app
-from ratiorec.serve.limits import Limits
 from ratiorec.serve.models import ModelInUse
 from ratiorec.serve.security import HEADERS, Keys, given_key
-from ratiorec.serve.service import Service
-from small_models import small_model
+from ratiorec.serve.server import create_app
+from ratiorec.serve.service import Limits, Service
+from support.asgi_client import Client
+from support.small_models import small_model
 
 KEY, OTHER, ADMIN = "a-key-of-ada-1234", "a-key-of-bob-5678", "administrator-9012"
 

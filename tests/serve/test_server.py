@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from ratiorec.artifact import Artifact
 from ratiorec.errors import ConfigError
+from ratiorec.model.artifact import Artifact
 from ratiorec.serve.models import version_of
 from ratiorec.serve.server import address_of, bind
-from serve_process import PATIENCE, Load, ServerProcess, running
-from small_models import small_model
+from support.serve_process import PATIENCE, Load, ServerProcess, running
+from support.small_models import small_model
 
 TOKEN = "administrator-9012"
 
@@ -189,7 +189,7 @@ def test_a_model_that_folds_nobody_in_is_refused_at_a_swap_and_at_the_start(
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from small_models import small_model
+from support.small_models import small_model
 for seed in range(10**6):
     small_model(seed).save(sys.argv[1])
     print(seed, flush=True)

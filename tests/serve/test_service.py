@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ratiorec.serve.access_log import JsonLines
 from ratiorec.serve.models import ModelInUse
-from ratiorec.serve.service import Service
-from small_models import small_model
+from ratiorec.serve.service import JsonLines, Service
+from support.small_models import small_model
 
 
 def watched(service: Service, change: Callable[[], None], until: Callable[[], bool]) -> None:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ratiorec.solvers import common_users
-from ratiorec.solvers.common_users import CommonUsers, item_blocks, most_neighbours
-from small_data import interactions, random_interactions
+from ratiorec.solvers import neighbours as common_users
+from ratiorec.solvers.neighbours import CommonUsers, item_blocks, most_neighbours
+from support.small_data import interactions, random_interactions
 
 DATA = random_interactions(np.random.default_rng(0), n_users=20, n_items=15, n_pairs=60)
 

@@ -11,16 +11,15 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.blocks import fixed_blocks
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import MemoryBudgetError
+from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.solvers.ease import EASE
 from ratiorec.solvers.implicit_als import ImplicitALS
-from ratiorec.solvers.item_knn import ItemKNN
-from ratiorec.solvers.popularity import Popularity
-from ratiorec.solvers.protocol import Solution, Solver
+from ratiorec.solvers.neighbours import ItemKNN, PopularitySolver
+from ratiorec.solvers.solver import Solution, Solver
 from ratiorec.solvers.wmf import WMF
-from small_data import checkerboard, interactions, random_interactions
+from support.small_data import checkerboard, interactions, random_interactions
 
 CPU = torch.device("cpu")
 needs_implicit = pytest.mark.skipif(
@@ -28,7 +27,7 @@ needs_implicit = pytest.mark.skipif(
 )
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no graphics card")
 SOLVERS = {
-    "popularity": Popularity(),
+    "popularity": PopularitySolver(),
     "item-knn": ItemKNN(n_neighbours=5, shrinkage=1.0),
     "ease": EASE(penalty=2.0),
     "wmf": WMF(dimension=4, confidence=5.0, penalty=0.5, n_sweeps=10),
@@ -133,14 +132,14 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # blocks so small that there are several to share
-    monkeypatch.setattr("ratiorec.solvers.common_users._ENTRIES_AT_ONCE", 200)
-    monkeypatch.setattr("ratiorec.solvers.least_squares._GATHERED_ON_CPU", 200)
-    monkeypatch.setattr("ratiorec.solvers.least_squares._ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("ratiorec.solvers.neighbours._ENTRIES_AT_ONCE", 200)
+    monkeypatch.setattr("ratiorec.solvers.wmf._GATHERED_ON_CPU", 200)
+    monkeypatch.setattr("ratiorec.solvers.wmf._ROWS_PER_BLOCK", 7)
     monkeypatch.setattr("ratiorec.solvers.ease.ROWS_PER_BLOCK", 7)
     found = []
     for n_threads in (1, 2, 5):
         torch.set_num_threads(n_threads)
-        with fixed_blocks():
+        with deterministic_threads():
             found.append(solved(name, example()).tobytes())
     assert found[0] == found[1] == found[2]
 

@@ -5,14 +5,14 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from ratiorec.blocks import fixed_blocks
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, MemoryBudgetError
+from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.scorers import ItemWeights
 from ratiorec.solvers import ease
 from ratiorec.solvers.ease import EASE
 from reference.solvers import item_weights, pair_matrix
-from small_data import interactions, random_interactions
+from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
 DATA = random_interactions(np.random.default_rng(0), n_users=60, n_items=23, n_pairs=400)
@@ -65,7 +65,7 @@ def test_the_size_of_the_blocks_changes_nothing(
     whole = weights(DATA, 5.0)
     monkeypatch.setattr(ease, "ROWS_PER_BLOCK", n_rows)
     monkeypatch.setattr(ease, "_DENSE_ENTRIES_AT_ONCE", n_rows)
-    with fixed_blocks():
+    with deterministic_threads():
         np.testing.assert_allclose(weights(DATA, 5.0), whole, rtol=1e-5, atol=1e-7)
 
 

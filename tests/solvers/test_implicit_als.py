@@ -10,7 +10,7 @@ import torch
 from ratiorec.errors import MissingExtraError
 from ratiorec.solvers.implicit_als import ImplicitALS, ImplicitFactors
 from reference.solvers import best_vectors
-from small_data import random_interactions
+from support.small_data import random_interactions
 
 needs_implicit = pytest.mark.skipif(
     importlib.util.find_spec("implicit") is None, reason="implicit is not installed"

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.scorers import Neighbours
-from ratiorec.solvers import common_users
-from ratiorec.solvers.item_knn import ItemKNN
+from ratiorec.solvers import neighbours as common_users
+from ratiorec.solvers.neighbours import ItemKNN
 from reference.solvers import neighbour_scores
-from small_data import interactions
+from support.small_data import interactions
 
 
 def neighbours(solver: ItemKNN, data: Interactions) -> Neighbours:

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.solvers import least_squares
-from ratiorec.solvers.least_squares import LeastSquares, gram
+from ratiorec.solvers import wmf as least_squares
+from ratiorec.solvers.wmf import LeastSquares, gram
 from reference.solvers import best_vectors
 
 CPU = torch.device("cpu")

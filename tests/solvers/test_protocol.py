@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ratiorec.scorers import Popularity
-from ratiorec.solvers.protocol import OneSweep
+from ratiorec.scorers import PopularityScorer
+from ratiorec.solvers.solver import OneSweep
 
 
 class Counted:
@@ -12,9 +12,9 @@ class Counted:
     def __init__(self) -> None:
         self.n_solved = 0
 
-    def __call__(self) -> Popularity:
+    def __call__(self) -> PopularityScorer:
         self.n_solved += 1
-        return Popularity(np.full(2, self.n_solved, np.float32), 3)
+        return PopularityScorer(np.full(2, self.n_solved, np.float32), 3)
 
 
 def test_nothing_is_solved_before_the_sweep_and_once_in_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 from ratiorec.errors import ConfigError
 from ratiorec.solvers.ease import EASE
 from ratiorec.solvers.implicit_als import ImplicitALS
-from ratiorec.solvers.item_knn import ItemKNN
+from ratiorec.solvers.neighbours import ItemKNN
 from ratiorec.solvers.wmf import WMF
 
 

@@ -10,7 +10,7 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.errors import MemoryBudgetError
 from ratiorec.solvers.wmf import WMF, Factors
 from reference.solvers import best_vectors, squared_loss
-from small_data import interactions, random_interactions
+from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
 DATA = random_interactions(np.random.default_rng(0), n_users=30, n_items=20, n_pairs=150)

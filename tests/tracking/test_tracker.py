@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from ratiorec.artifact import Artifact
 from ratiorec.errors import ConfigError, MissingExtraError
-from ratiorec.events import EpochFinished, StepTaken
+from ratiorec.model.artifact import Artifact
 from ratiorec.tracking.tracker import Tracker, figures, flat, named_tracker, tracked
+from ratiorec.training.fit import EpochFinished, StepTaken
 
 STEP = StepTaken("search", epoch=0, step=1, last_step=9, risk=0.5)
 

@@ -6,29 +6,23 @@ import errno
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from ratiorec.cli import (
-    bench,
-    compare,
-    data,
-    demo,
-    doctor,
-    evaluate,
-    export,
-    fit,
-    recommend,
-    reproduce,
-    serve,
-    update,
-)
+from ratiorec.cli import compare, data, doctor, evaluate, export, fit, recommend, serve, update
+from ratiorec.cli.options import lab_is_missing
 from ratiorec.errors import ConfigError, RatiorecError, StoppedError, StorageError
 
+LAB_COMMANDS = {
+    "bench": "Measure how fast each part is",
+    "demo": "Train on synthetic pairs and write a report",
+    "reproduce": "Make the paper's tables and figures",
+}
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UsageError: Any = typer.BadParameter.__base__  # it has no public name of its own
 
@@ -124,7 +118,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command(epilog=demo.EXAMPLES)(demo.demo)
 app.add_typer(data.app, name="data")
 app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=update.EXAMPLES)(update.update)
@@ -134,9 +127,27 @@ app.command(epilog=recommend.EXAMPLES)(recommend.recommend)
 app.command(epilog=recommend.SIMILAR_EXAMPLES)(recommend.similar)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=export.EXAMPLES)(export.export)
-app.command(epilog=reproduce.EXAMPLES)(reproduce.reproduce)
-app.command(epilog=bench.EXAMPLES)(bench.bench)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
+
+
+def _add_plugins(commands: typer.Typer) -> None:
+    """Commands of other distributions, by entry points; the laboratory's are told of if missing."""
+    found = {entry.name: entry for entry in entry_points(group="ratiorec.commands")}
+    for name in sorted({*found, *LAB_COMMANDS}):
+        command = found[name].load() if name in found else _missing_command(name)
+        examples = getattr(sys.modules[command.__module__], "EXAMPLES", None)
+        commands.command(name, epilog=examples)(command)
+
+
+def _missing_command(name: str) -> Callable[[], None]:
+    def command() -> None:
+        raise lab_is_missing(f"ratiorec {name}")
+
+    command.__doc__ = f"{LAB_COMMANDS[name]} (in the package ratiorec-lab, not installed)."
+    return command
+
+
+_add_plugins(app)
 
 
 @app.callback(invoke_without_command=True)

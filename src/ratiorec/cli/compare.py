@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,9 +14,10 @@ from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError, StorageError
 
 if TYPE_CHECKING:
-    from ratiorec.artifact import Artifact
     from ratiorec.cli.progress import FitProgress
-    from ratiorec.comparison import PresetResult
+    from ratiorec.compare import PresetResult
+    from ratiorec.model.artifact import Artifact
+
 
 EXAMPLES = """Examples:
 
@@ -64,9 +66,9 @@ def compare(
     They are judged on the test part; where the data have none, a share of each user's pairs is
     held out as one. A preset that cannot run here is listed with the reason, and the others go on.
     """
-    from ratiorec.comparison import ranked, with_test_part
-    from ratiorec.experiment import find_device
-    from ratiorec.fit_options import FitOptions
+    from ratiorec.compare import ranked, with_test_part
+    from ratiorec.training.experiment import find_device
+    from ratiorec.training.fit import FitOptions
 
     names = _names(presets)
     place = str(find_device(device))
@@ -104,7 +106,7 @@ def compare(
 
 
 def _names(presets: str) -> list[str]:
-    from ratiorec.comparison import require_presets
+    from ratiorec.compare import require_presets
     from ratiorec.presets import PRESETS
 
     if presets.strip() == "all":
@@ -117,8 +119,10 @@ def _names(presets: str) -> list[str]:
 def _require_room(report: Path | None, models: Path | None, names: Sequence[str]) -> None:
     """Refuse, before anything is trained, places that cannot be written to."""
     from ratiorec.files import make_folder
-    from ratiorec.folder import require_replaceable
+    from ratiorec.model.store import require_replaceable
 
+    if report is not None:
+        _report_writer()  # refused before anything is trained
     if report is not None and report.is_dir():
         raise StorageError(
             "the report would replace a folder",
@@ -134,6 +138,14 @@ def _require_room(report: Path | None, models: Path | None, names: Sequence[str]
         make_folder(report.parent)
 
 
+def _report_writer() -> Any:
+    """What writes the page, which is a part of the laboratory."""
+    writers = entry_points(group="ratiorec.reports", name="compare")
+    if not writers:
+        raise o.lab_is_missing("ratiorec compare --report")
+    return next(iter(writers)).load()
+
+
 class _Desk:
     """Shows what goes on, and keeps for the end what could not be written.
 
@@ -147,7 +159,7 @@ class _Desk:
 
     def run(self, dataset: Any, seed: int, device: str, options: Any) -> list[PresetResult]:
         from ratiorec.cli.progress import stop_on_interrupt
-        from ratiorec.comparison import compare_presets
+        from ratiorec.compare import compare_presets
 
         with stop_on_interrupt() as stop_requested:
             return compare_presets(
@@ -185,10 +197,8 @@ class _Desk:
     def write_report(
         self, results: list[PresetResult], dataset: Any, path: Path, seed: int, device: str
     ) -> None:
-        from ratiorec import comparison_report
-
         try:
-            comparison_report.write_report(results, dataset, path, seed=seed, device=device)
+            _report_writer()(results, dataset, path, seed=seed, device=device)
         except StorageError as error:
             self.unwritten.append(error)
 
@@ -196,7 +206,7 @@ class _Desk:
 def _result(
     results: Sequence[PresetResult], dataset: str, seed: int, device: str
 ) -> dict[str, Any]:
-    from ratiorec.comparison import ranked
+    from ratiorec.compare import ranked
 
     order = ranked(results)
     return {

@@ -113,8 +113,8 @@ def split(
     """Hold pairs out and write both parts as a LightGCN folder."""
     import numpy as np
 
-    from ratiorec.data.dataset import Dataset
-    from ratiorec.data.sources import write_lightgcn
+    from ratiorec.data.formats import write_lightgcn
+    from ratiorec.data.interactions import Dataset
     from ratiorec.data.split import LeaveLast, RatioSplit, Split, TimeSplit
 
     splitters: dict[str, Callable[..., Split]] = {

@@ -16,11 +16,8 @@ EXAMPLES = """Example:
 """
 EXTRAS = {
     "serve": ("fastapi", "uvicorn", "prometheus_client"),
-    "tune": ("optuna",),
     "ann": ("faiss",),
     "onnx": ("onnx",),
-    "plots": ("matplotlib",),
-    "sql": ("duckdb",),
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "rivals": ("implicit",),

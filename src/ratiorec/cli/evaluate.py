@@ -11,9 +11,10 @@ from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ratiorec.artifact import Artifact
     from ratiorec.data.interactions import Interactions
-    from ratiorec.evaluate import Report
+    from ratiorec.evaluation.evaluate import Report
+    from ratiorec.model.artifact import Artifact
+
 
 EXAMPLES = """Examples:
 
@@ -50,8 +51,8 @@ def evaluate(
 
     Without --test and --data, a model of a benchmark is judged on the benchmark's test part.
     """
-    from ratiorec.artifact import Artifact
-    from ratiorec.evaluate import compare
+    from ratiorec.evaluation.evaluate import compare
+    from ratiorec.model.artifact import Artifact
 
     artifact = Artifact.load(model)
     if test is None and data is None:

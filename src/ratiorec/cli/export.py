@@ -14,6 +14,7 @@ from ratiorec.errors import ConfigError
 if TYPE_CHECKING:
     from ratiorec.export import Exported
 
+
 EXAMPLES = """Examples:
 
   ratiorec export model --to faiss -o index
@@ -45,10 +46,10 @@ def export(
     json: o.Json = False,
 ) -> None:
     """Vectors or an index for other programs, held against exact search before it is kept."""
-    from ratiorec.artifact import Artifact
     from ratiorec.export import FORMS, Pgvector, Trial, export_to_postgres
     from ratiorec.export import export as export_to_folder
-    from ratiorec.export.place import require_replaceable
+    from ratiorec.export.exporting import require_replaceable
+    from ratiorec.model.artifact import Artifact
 
     trial = Trial(k, sample, min_recall, seed)
     started = time.perf_counter()
@@ -99,7 +100,7 @@ def _folder(to: str, output: Path | None, url: str | None, table: str | None) ->
 
 
 def _print_summary(exported: Exported, output: Path | None, seconds: float, *, json: bool) -> None:
-    from ratiorec.export.trial import in_words
+    from ratiorec.export.vectors import in_words
 
     if json:
         o.print_json(exported.to_dict() | {"seconds": seconds})

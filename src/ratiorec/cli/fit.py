@@ -12,8 +12,9 @@ from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ratiorec.artifact import Artifact
-    from ratiorec.events import Observer
+    from ratiorec.model.artifact import Artifact
+    from ratiorec.training.fit import Observer
+
 
 EXAMPLES = """Examples:
 
@@ -70,14 +71,14 @@ def fit(
     json: o.Json = False,
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
-    from ratiorec.checkpoint import Checkpoints
     from ratiorec.config import resolve, to_table
-    from ratiorec.experiment import find_device
-    from ratiorec.fit_options import FitOptions
-    from ratiorec.folder import require_replaceable
     from ratiorec.machine import commit
+    from ratiorec.model.store import require_replaceable
     from ratiorec.presets import preset as preset_settings
     from ratiorec.tracking.tracker import named_tracker, tracked
+    from ratiorec.training.checkpoint import Checkpoints
+    from ratiorec.training.experiment import find_device
+    from ratiorec.training.fit import FitOptions
 
     settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
     find_device(device)
@@ -140,7 +141,7 @@ def _train(
     tell: Observer,
 ) -> Artifact:
     from ratiorec.cli.progress import FitProgress, stop_on_interrupt
-    from ratiorec.experiment import fit as run_fit
+    from ratiorec.training.experiment import fit as run_fit
 
     with stop_on_interrupt() as stop_requested, FitProgress() as progress:
 
@@ -161,8 +162,8 @@ def _train(
 
 
 def _write_record(model: Artifact, path: Path, validation: float, started_from: str | None) -> None:
-    from ratiorec.experiment import result_record
     from ratiorec.files import write_json
+    from ratiorec.training.experiment import result_record
 
     protocol = "validated" if validation else "fixed epochs"
     record = result_record(

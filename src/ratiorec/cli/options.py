@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ratiorec.errors import MissingExtraError
+
 if TYPE_CHECKING:
-    from ratiorec.data.dataset import Dataset
+    from ratiorec.data.interactions import Dataset
+
 
 Data = Annotated[
     str, typer.Argument(metavar="DATA", help="A file, a LightGCN folder, or a benchmark's name.")
@@ -49,7 +52,7 @@ def load_data(
 ) -> Dataset:
     """The data set that the options describe."""
     from ratiorec.data.benchmarks import load
-    from ratiorec.data.sources import Columns
+    from ratiorec.data.formats import Columns
 
     return load(
         data,
@@ -103,3 +106,13 @@ def say(text: str) -> None:
 def format_metrics(metrics: dict[str, float]) -> str:
     """`recall@20 0.1813, ndcg@20 0.1545`."""
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
+
+
+def lab_is_missing(where: str) -> MissingExtraError:
+    """The error of what only the laboratory can do, where it is not installed."""
+    return MissingExtraError(
+        "the laboratory is not installed",
+        where=where,
+        found="no package ratiorec-lab",
+        wanted="pip install ratiorec-lab, or pip install ./lab in a clone of the repository",
+    )

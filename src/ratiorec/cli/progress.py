@@ -20,7 +20,7 @@ from rich.progress import (
 )
 
 from ratiorec.cli import options as o
-from ratiorec.events import EpochFinished, StepTaken
+from ratiorec.training.fit import EpochFinished, StepTaken
 
 
 class FitProgress:

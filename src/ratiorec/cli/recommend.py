@@ -1,4 +1,4 @@
-"""ratiorec recommend and similar: lists of items."""
+"""ratiorec recommend and similar: lists of items, for some users or in bulk."""
 
 from __future__ import annotations
 
@@ -11,13 +11,86 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ratiorec.cli import bulk
 from ratiorec.cli import options as o
+from ratiorec.cli import recommend as bulk
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
-    from ratiorec.destinations import Destination
-    from ratiorec.tables import Recommendations
+    from ratiorec.scorers.table import Recommendations
+    from ratiorec.scorers.topk import Progress
+    from ratiorec.sinks import Destination, Job, Tally
+
+
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "-o",
+        "--output",
+        help="Parquet file to write, or a database: sqlite:///FILE, postgresql://USER@HOST/NAME.",
+    ),
+]
+Table = Annotated[str | None, typer.Option(help="Table of the database; recommendations if left.")]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume/--no-resume", help="Go on with an interrupted run of the same request, or not."
+    ),
+]
+BlockUsers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Users in a transaction or part; by default 131,072 rows."),
+]
+
+
+def destination_for(output: str | None, table: str | None) -> Destination | None:
+    """Where the lists go, if not to standard output."""
+    from ratiorec.sinks import destination_of
+
+    if output is not None:
+        return destination_of(output, table)
+    if table is not None:
+        raise ConfigError(
+            "a table needs a database",
+            where="--table",
+            found=f"{table}, and no -o",
+            wanted="-o with the URL of a database",
+        )
+    return None
+
+
+def write_out(
+    job: Job,
+    destination: Destination,
+    *,
+    resume: bool,
+    block_users: int | None,
+    progress: Progress,
+) -> Tally:
+    """Write the lists, saying what was found and what is kept."""
+    from ratiorec.sinks import write_lists
+
+    return write_lists(
+        job,
+        destination,
+        resume=resume,
+        users_at_a_time=block_users,
+        progress=progress,
+        notify=o.say,
+    )
+
+
+def print_summary(tally: Tally, destination: Destination, *, json: bool) -> None:
+    """How much there is now, and where."""
+    place = destination.describe()
+    if json:
+        o.print_json({"rows": tally.n_rows, "users": tally.n_users, **place})
+    elif "table" in place:
+        o.say(f"{tally.n_rows:,} rows in table {place['table']} of {destination.where}")
+    else:
+        o.say(f"{tally.n_rows:,} rows in {destination.where}")
+    if tally.n_without:
+        o.say(f"{tally.n_without:,} of {tally.n_users:,} users have no item left to list")
+
 
 EXAMPLES = """Examples:
 
@@ -65,9 +138,9 @@ def recommend(
     json: o.Json = False,
 ) -> None:
     """The best items for one user, for a file of users, or for everyone."""
-    from ratiorec.artifact import Artifact
     from ratiorec.cli.progress import users_bar
-    from ratiorec.destinations import Job
+    from ratiorec.model.artifact import Artifact
+    from ratiorec.sinks import Job
 
     given = [user is not None, users is not None, everyone, history is not None]
     if sum(given) != 1:
@@ -129,8 +202,8 @@ def _put_out_histories(
     lists: Recommendations, history: list[str], destination: Destination | None, *, json: bool
 ) -> None:
     """Lists of new users, who are called by their place in the question."""
-    from ratiorec.destinations import ParquetFile
-    from ratiorec.tables import write_parquet
+    from ratiorec.scorers.table import write_parquet
+    from ratiorec.sinks import ParquetFile
 
     _require_lists([lists], history, option="--history")
     if destination is None:
@@ -213,7 +286,7 @@ def similar(
     json: o.Json = False,
 ) -> None:
     """The items nearest to an item."""
-    from ratiorec.artifact import Artifact
+    from ratiorec.model.artifact import Artifact
 
     artifact = Artifact.load(model)
     neighbours = artifact.similar(item, _list_length(k, len(artifact.items)))

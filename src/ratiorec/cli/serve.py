@@ -60,12 +60,10 @@ def serve(
 ) -> None:
     """Answer requests over HTTP until SIGTERM or SIGINT."""
     _require_extra()
-    from ratiorec.serve.access_log import start_logging
-    from ratiorec.serve.limits import Limits
     from ratiorec.serve.models import ModelInUse
     from ratiorec.serve.security import Keys
     from ratiorec.serve.server import address_of, bind, run
-    from ratiorec.serve.service import Service
+    from ratiorec.serve.service import Limits, Service, start_logging
 
     limits = Limits(
         max_k=max_k,

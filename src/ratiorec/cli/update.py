@@ -12,9 +12,9 @@ from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError, ModelError, NoPairsError
 
 if TYPE_CHECKING:
-    from ratiorec.artifact import Artifact
-    from ratiorec.data.dataset import Dataset
-    from ratiorec.data.interactions import Interactions
+    from ratiorec.data.interactions import Dataset, Interactions
+    from ratiorec.model.artifact import Artifact
+
 
 EXAMPLES = """Examples:
 
@@ -51,7 +51,7 @@ def update(
     The model folder is replaced in one step, so that a server that watches it goes on with the new
     model. Pairs that the model already has change nothing.
     """
-    from ratiorec.folder import require_replaceable
+    from ratiorec.model.store import require_replaceable
 
     target = model if output is None else output
     require_replaceable(target)
@@ -73,8 +73,8 @@ def _taken_in(
     model: Path, target: Path, pairs: Interactions | None, *, others_stay: bool
 ) -> tuple[Artifact, Artifact]:
     """The model as it was and as it was saved; begun again where another was written meanwhile."""
-    from ratiorec.artifact import Artifact
-    from ratiorec.folder import header_bytes
+    from ratiorec.model.artifact import Artifact
+    from ratiorec.model.store import header_bytes
 
     for _ in range(_MOST_READINGS):
         read = header_bytes(model)

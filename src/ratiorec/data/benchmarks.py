@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ratiorec.data.dataset import Dataset
-from ratiorec.data.download import HttpDownload, Progress, require_web_address
-from ratiorec.data.interactions import Interactions
+from ratiorec.data.download import HttpDownload, Progress, extract_from_wheel, require_web_address
+from ratiorec.data.formats import Columns, read, read_lightgcn
+from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.registry import (
     BENCHMARKS,
     LIGHTGCN_URL,
@@ -21,8 +21,6 @@ from ratiorec.data.registry import (
     InAWheel,
     LocalOnly,
 )
-from ratiorec.data.sources import Columns, read, read_lightgcn
-from ratiorec.data.wheel import extract_from_wheel
 from ratiorec.errors import DataError, DataNotFoundError, DownloadError
 from ratiorec.files import make_folder
 

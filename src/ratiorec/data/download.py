@@ -1,22 +1,27 @@
-"""Files from the web: checked, resumed, whole or not at all."""
+"""Files from the web: checked by their hash, whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
+import io
 import os
+import subprocess
+import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
+import zipfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, BinaryIO
 from urllib.parse import urlsplit
 
-from ratiorec.data.registry import PinnedFile
+from ratiorec.data.registry import InAWheel, PinnedFile
 from ratiorec.errors import ConfigError, DownloadError, StorageError
-from ratiorec.files import sync_folder
+from ratiorec.files import atomic_write, sync_folder
 
 Progress = Callable[[str, int, int | None], None]
 """Is told the name of the file, the bytes there so far, and their final number where known."""
@@ -239,3 +244,70 @@ def _refused(url: str, answer: str) -> DownloadError:
     return DownloadError(
         "the server does not give the file", where=url, found=answer, wanted="the file itself"
     )
+
+
+def extract_from_wheel(
+    wheel: InAWheel,
+    folder: Path,
+    *,
+    timeout_seconds: float = 300.0,
+    progress: Progress | None = None,
+) -> None:
+    """Let pip download a package, and put some files of it into a folder.
+
+    Nothing of the package is installed or run. All files are checked before one is written.
+    """
+    with tempfile.TemporaryDirectory(prefix="ratiorec-") as temporary:
+        contents = _members(_pip_download(wheel.requirement, temporary, timeout_seconds), wheel)
+    for pinned, content in zip(wheel.files, contents, strict=True):
+        with atomic_write(folder / pinned.name) as handle:
+            handle.write(content)
+        if progress is not None:
+            progress(pinned.name, len(content), len(content))
+
+
+def _pip_download(requirement: str, folder: str, timeout_seconds: float) -> Path:
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"]
+    command += ["--quiet", "--no-input", "--disable-pip-version-check", "--dest", folder]
+    try:
+        done = subprocess.run(
+            [*command, requirement],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_seconds,
+            check=False,
+        )
+        complaint = done.stderr.strip().splitlines()[-1:] if done.returncode else []
+    except subprocess.TimeoutExpired:
+        complaint = [f"no end after {timeout_seconds:.0f} s"]
+    wheels = sorted(Path(folder).glob("*.whl"))
+    if complaint or len(wheels) != 1:
+        raise DownloadError(
+            f"pip could not download {requirement}",
+            where="python -m pip download",
+            found=complaint[0] if complaint else f"{len(wheels)} wheels",
+            wanted="pip in this Python, and a package index within reach",
+        )
+    return wheels[0]
+
+
+def _members(path: Path, wheel: InAWheel) -> list[bytes]:
+    contents = []
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for pinned in wheel.files:
+                with archive.open(f"{wheel.folder}/{pinned.name}") as member:
+                    content = member.read((pinned.n_bytes or 1 << 28) + 1)
+                fault = pinned.fault_in(io.BytesIO(content))
+                if fault is not None:
+                    raise pinned.mismatch(where=path.name, found=fault)
+                contents.append(content)
+    except (KeyError, zipfile.BadZipFile, EOFError) as error:
+        raise DownloadError(
+            "not the package that was expected",
+            where=path.name,
+            found=str(error).strip("'\""),
+            wanted=f"{', '.join(file.name for file in wheel.files)} in {wheel.folder}",
+        ) from error
+    return contents

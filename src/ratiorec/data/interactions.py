@@ -1,4 +1,4 @@
-"""The pairs: who has interacted with what."""
+"""Interactions: the (user, item) pairs of implicit feedback, as compressed sparse rows."""
 
 from __future__ import annotations
 
@@ -6,17 +6,145 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ratiorec.data.merging import merge_pairs
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError, UnknownIdError
 
 if TYPE_CHECKING:
     import scipy.sparse
+
+
+class MergedPairs(NamedTuple):
+    """Unique pairs sorted by user, then item; the fields of `Interactions` beside its ids."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    weights: NDArray[np.float32] | None = None
+    timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
+
+
+def merge_pairs(
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    *,
+    shape: tuple[int, int],
+    weights: ArrayLike | None = None,
+    timestamps: ArrayLike | None = None,
+) -> MergedPairs:
+    """Sort the pairs and merge repeats: weights add up, the latest timestamp stays."""
+    n_users, n_items = shape
+    _check_lengths(len(users), items=items, weights=weights, timestamps=timestamps)
+    _check_range(users, n_users, "user")
+    _check_range(items, n_items, "item")
+    width = max(n_items, 1)
+    key = users * width + items
+    if weights is None and timestamps is None:  # sorting takes half the time without an order
+        key.sort()
+        key = key[_starts_of_runs(key)]
+        return MergedPairs(_row_ends(key // width, n_users), (key % width).astype(np.int32))
+    order = np.argsort(key, kind="stable")
+    key = key[order]
+    starts = _starts_of_runs(key)
+    unique = key[starts]
+    return MergedPairs(
+        _row_ends(unique // width, n_users),
+        (unique % width).astype(np.int32),
+        None if weights is None else _add_up(_as_weights(weights)[order], key, starts),
+        None if timestamps is None else _latest(_as_times(timestamps)[order], starts),
+    )
+
+
+def _latest(
+    times: NDArray[np.int64] | NDArray[np.float64], starts: NDArray[np.int64]
+) -> NDArray[np.int64] | NDArray[np.float64]:
+    return np.maximum.reduceat(times, starts) if len(starts) else times
+
+
+def _starts_of_runs(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each run of equal sorted keys begins."""
+    is_start = np.ones(len(key), dtype=bool)
+    np.not_equal(key[1:], key[:-1], out=is_start[1:])
+    return np.flatnonzero(is_start)
+
+
+def _row_ends(rows: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=n_rows), out=indptr[1:])
+    return indptr
+
+
+def _add_up(
+    weights: NDArray[np.float64], key: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """The sum of each run, smallest weight first, so that the order of the rows is no matter."""
+    if len(starts) < len(key):
+        weights = np.add.reduceat(weights[np.lexsort((weights, key))], starts)
+    largest = float(np.finfo(np.float32).max)
+    if len(weights) and weights.max() > largest:
+        raise DataError(
+            "a weight is too large",
+            where="weights, summed by pair",
+            found=f"{weights.max():g}",
+            wanted=f"at most {largest:g}",
+        )
+    return weights.astype(np.float32)
+
+
+def _as_weights(values: ArrayLike) -> NDArray[np.float64]:
+    weights = np.asarray(values, dtype=np.float64)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            "a weight is negative or not a finite number",
+            where=f"weights, row {row + 1}",
+            found=str(weights[row]),
+            wanted="a number from 0 upwards",
+        )
+    return weights
+
+
+def _as_times(values: ArrayLike) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Whole numbers as int64, dates as microseconds, all else as float64."""
+    times = np.asarray(values)
+    missing = ~np.isfinite(times)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise DataError(
+            "a timestamp is missing",
+            where=f"timestamps, row {row + 1}",
+            found=str(times[row]),
+            wanted="a number or a date",
+        )
+    if times.dtype.kind == "M":
+        return times.astype("datetime64[us]").astype(np.int64)
+    return times.astype(np.int64) if times.dtype.kind in "iub" else times.astype(np.float64)
+
+
+def _check_lengths(n_rows: int, **columns: ArrayLike | None) -> None:
+    for name, values in columns.items():
+        if values is not None and len(np.asarray(values)) != n_rows:
+            raise DataError(
+                "the columns differ in length",
+                where=name,
+                found=f"{len(np.asarray(values))} rows",
+                wanted=f"{n_rows}, one for each user index",
+            )
+
+
+def _check_range(indices: NDArray[np.int64], n: int, kind: str) -> None:
+    if len(indices) and (indices.min() < 0 or indices.max() >= n):
+        worst = int(indices.min() if indices.min() < 0 else indices.max())
+        raise DataError(
+            f"{kind} index out of range",
+            where=f"{kind} indices",
+            found=str(worst),
+            wanted=f"0 to {n - 1}",
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +197,7 @@ class Interactions:
         >>> Interactions.from_pairs(["ann", "bob", "ann"], [10, 10, 30]).n_pairs
         3
         """
-        from ratiorec.data.sources.frames import interactions_from_pairs
+        from ratiorec.data.formats.tables import interactions_from_pairs
 
         return interactions_from_pairs(user_ids, item_ids, weights=weights, timestamps=timestamps)
 
@@ -88,8 +216,8 @@ class Interactions:
         A column is given by name or by position; without either the usual names are looked for
         (`sources.Columns`), and an empty name leaves weight or timestamp out.
         """
-        from ratiorec.data.sources import Columns
-        from ratiorec.data.sources.frames import interactions_from_frame
+        from ratiorec.data.formats import Columns
+        from ratiorec.data.formats.tables import interactions_from_frame
 
         return interactions_from_frame(frame, Columns(user, item, weight, timestamp))
 
@@ -105,7 +233,7 @@ class Interactions:
 
         Values become weights, unless all of them are one. Zeros that are stored are no pairs.
         """
-        from ratiorec.data.sources.frames import interactions_from_sparse
+        from ratiorec.data.formats.tables import interactions_from_sparse
 
         return interactions_from_sparse(matrix, user_ids=user_ids, item_ids=item_ids)
 
@@ -247,3 +375,37 @@ def require_trainable(data: Interactions) -> Interactions:
                 wanted=f"at least {least} {kind}{'' if least == 1 else 's'}",
             )
     return data
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Named data; `train` and `test` share their vocabularies and no pair."""
+
+    name: str
+    train: Interactions
+    test: Interactions | None = None
+
+    def __post_init__(self) -> None:
+        if self.test is None:
+            return
+        if self.test.users is not self.train.users or self.test.items is not self.train.items:
+            raise DataError(
+                "train and test do not share their users and items",
+                where=f"data set {self.name}",
+                found="two vocabularies",
+                wanted="test.aligned_to(train.users, train.items)",
+            )
+        shared = np.intersect1d(_keys(self.train), _keys(self.test), assume_unique=True)
+        if len(shared):
+            user, item = divmod(int(shared[0]), self.train.n_items)
+            raise DataError(
+                "test pairs are in the training part",
+                where=f"data set {self.name}",
+                found=f"{len(shared):,} such pairs, the first of user "
+                f"{self.train.users.ids[user]} and item {self.train.items.ids[item]}",
+                wanted="no pair in both parts",
+            )
+
+
+def _keys(data: Interactions) -> NDArray[np.int64]:
+    return data.pair_users.astype(np.int64) * data.n_items + data.indices

@@ -22,8 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.data.dataset import Dataset
-from ratiorec.data.interactions import Interactions
+from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.split import RatioSplit
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError

@@ -43,7 +43,7 @@ class Vocabulary:
         >>> Vocabulary.from_ids(["b", "a"], kind="item").indices(["a"])
         array([1])
         """
-        from ratiorec.data.sources.identifiers import canonical_ids
+        from ratiorec.data.formats.identifiers import canonical_ids
 
         return cls(canonical_ids(ids, kind=kind), kind)
 

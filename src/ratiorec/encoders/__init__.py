@@ -1,1 +1,1 @@
-"""From pairs to embeddings: encoders that combine with any risk."""
+"""Encoders: models in training that turn users and items into vectors."""

@@ -1,4 +1,4 @@
-"""What training sees of a model: vectors, a penalty, and in the end a scorer."""
+"""Encoders: what training sees of a model (vectors, an L2 penalty, in the end a scorer)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ratiorec.data.batches import AnyBatch, Shown
-from ratiorec.errors import ConfigError
+from ratiorec.batches.users import AnyBatch, ItemGroup
 from ratiorec.scorers import InnerProduct, StoredScorer
-from ratiorec.scores import Embeddings
-from ratiorec.seen import Pairs
-from ratiorec.shapes import NodeFactors, Scalar
+from ratiorec.scorers.user_items import Pairs
+from ratiorec.shapes import Embeddings, NodeFactors, Scalar
+
+
+def dropout(values: Tensor, share: float, *, noise: torch.Generator | None) -> Tensor:
+    """m ⊙ v / (1 − p), m zero with probability p = `share` and else one (theory: E7)."""
+    if share == 0:
+        return values
+    # in single precision whatever `values` are, so that every precision drops the same
+    uniform = torch.rand(values.shape, generator=noise, device=values.device, dtype=torch.float32)
+    kept = (uniform >= share).to(values.dtype)
+    return values * kept.div_(1 - share)
 
 
 class Encoder(nn.Module, ABC):
@@ -74,8 +82,8 @@ class TableEncoder(Encoder):
 
 def half_squared_norms(table: NodeFactors, n_users: int, batch: AnyBatch) -> Scalar:
     """½ mean over batch users of ‖e_u⁰‖² + ½ mean over shown items of ‖e_i⁰‖² (theory: R6)."""
-    groups = [Shown(batch.users)]
-    groups += [Shown(n_users + items.flatten(), some) for items, some in batch.shown_items]
+    groups = [ItemGroup(batch.users)]
+    groups += [ItemGroup(n_users + items.flatten(), some) for items, some in batch.item_groups]
     nodes = torch.cat([places for places, _ in groups])
     shares = torch.cat([_share_of_each(group, table) for group in groups])
     weights = table.new_zeros(len(table)).index_add(0, nodes, shares)
@@ -83,11 +91,11 @@ def half_squared_norms(table: NodeFactors, n_users: int, batch: AnyBatch) -> Sca
     return value
 
 
-def _share_of_each(group: Shown, table: Tensor) -> Tensor:
+def _share_of_each(group: ItemGroup, table: Tensor) -> Tensor:
     """What each listed node counts in the mean of its group."""
-    if group.takes_part is None:
+    if group.mask is None:
         return table.new_full((len(group.items),), 1 / len(group.items))
-    counts = group.takes_part.to(table.dtype)
+    counts = group.mask.to(table.dtype)
     return counts / counts.sum()
 
 
@@ -109,15 +117,3 @@ class _WeightedSquares(torch.autograd.Function):
 def rows_of(table: Tensor, places: Tensor) -> Tensor:
     """`table[places]`, whose derivative on a graphics card is a sum in place and not a sort."""
     return table.index_select(0, places)
-
-
-def require_shape(dimension: int, n_layers: int = 0) -> None:
-    """Refuse an encoder that cannot be built."""
-    for name, value, least in (("dimension", dimension, 1), ("n_layers", n_layers, 0)):
-        if value < least:
-            raise ConfigError(
-                "an encoder setting is out of range",
-                where=f"encoder.{name}",
-                found=str(value),
-                wanted=f"{least} or more",
-            )

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ratiorec.data.batches import AnyBatch
+from ratiorec.batches.users import AnyBatch
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.dropout import dropout, require_dropout
-from ratiorec.encoders.encoder import TableEncoder, require_shape, rows_of
+from ratiorec.encoders.encoder import TableEncoder, dropout, rows_of
 from ratiorec.encoders.graph import Graph
-from ratiorec.encoders.initial import FirstVectors, Xavier, first_vectors
-from ratiorec.errors import ConfigError
-from ratiorec.scores import Embeddings
-from ratiorec.shapes import NodeFactors
+from ratiorec.encoders.init import initial_table
+from ratiorec.encoders.settings import NGCF, Xavier
+from ratiorec.shapes import Embeddings, NodeFactors
 
 # a row shorter than this is not stretched to length 1: its derivative would be boundless
 SHORTEST_ROW = 1e-6
 
 
-class NeuralGraphEncoder(TableEncoder):
+class NGCFEncoder(TableEncoder):
     """E^(0) beside the directions of layers 1 … L (theory: E4).
 
     Layer k has its two matrices in `weights[k]` and its two biases in `biases[k]`: the first
@@ -47,6 +43,26 @@ class NeuralGraphEncoder(TableEncoder):
         self.graph = graph
         self.dropout = dropout
         self.slope = slope
+
+    @classmethod
+    def of(
+        cls, data: Interactions, settings: NGCF, *, rng: np.random.Generator, device: torch.device
+    ) -> NGCFEncoder:
+        """The encoder before its first step."""
+        n, d = settings.n_layers, settings.dimension
+        table = initial_table(data, d, settings.init, rng=rng, device=device)
+        weights = np.empty((n, 2, d, d), np.float32)
+        for place in np.ndindex(n, 2):
+            weights[place] = Xavier(1.0)(d, d, rng=rng)
+        return cls(
+            table,
+            torch.from_numpy(weights).to(device),
+            torch.zeros(n, 2, d, device=device),
+            Graph(data, self_loops=True, device=device),
+            n_users=data.n_users,
+            dropout=settings.dropout,
+            slope=settings.slope,
+        )
 
     def embeddings(self) -> Embeddings:
         return self._propagated(dropped=0.0)
@@ -73,46 +89,3 @@ class NeuralGraphEncoder(TableEncoder):
         multiplied = torch.addmm(biases[1], around * layer, weights[1])
         bent = [functional.leaky_relu(part, self.slope) for part in (mixed, multiplied)]
         return bent[0] + bent[1]
-
-
-@dataclass(frozen=True)
-class NGCF:
-    """Propagation with learned matrices; `dropout` is the share of a layer dropped in training.
-
-    `initial` draws the first vectors; the matrices are Xavier's with a gain of 1.
-    """
-
-    dimension: int = 64
-    n_layers: int = 3
-    dropout: float = 0.3
-    initial: FirstVectors = field(default_factory=lambda: Xavier(1.0))
-    slope: float = 0.2
-
-    def __post_init__(self) -> None:
-        require_shape(self.dimension, self.n_layers)
-        require_dropout(self.dropout)
-        if not 0 <= self.slope <= 1:
-            raise ConfigError(
-                "an encoder setting is out of range",
-                where="encoder.slope",
-                found=str(self.slope),
-                wanted="0 to 1",
-            )
-
-    def __call__(
-        self, data: Interactions, *, rng: np.random.Generator, device: torch.device
-    ) -> NeuralGraphEncoder:
-        n, d = self.n_layers, self.dimension
-        table = first_vectors(data, d, self.initial, rng=rng, device=device)
-        weights = np.empty((n, 2, d, d), np.float32)
-        for place in np.ndindex(n, 2):
-            weights[place] = Xavier(1.0)(d, d, rng=rng)
-        return NeuralGraphEncoder(
-            table,
-            torch.from_numpy(weights).to(device),
-            torch.zeros(n, 2, d, device=device),
-            Graph(data, self_loops=True, device=device),
-            n_users=data.n_users,
-            dropout=self.dropout,
-            slope=self.slope,
-        )

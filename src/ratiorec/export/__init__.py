@@ -4,14 +4,12 @@
 written against exact search, and what finds too little is not kept.
 """
 
+from ratiorec.export.arrays import NumpyArrays, ParquetTables
 from ratiorec.export.exporting import FORMS, Exported, export, export_to_postgres
 from ratiorec.export.faiss_index import Faiss
-from ratiorec.export.numpy_arrays import NumpyArrays
 from ratiorec.export.onnx_graph import Onnx
-from ratiorec.export.parquet import ParquetTables
 from ratiorec.export.pgvector import Pgvector
-from ratiorec.export.trial import Trial
-from ratiorec.export.vectors import Vectors
+from ratiorec.export.vectors import Trial, Vectors
 
 __all__ = [
     "FORMS",

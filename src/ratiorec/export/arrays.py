@@ -1,15 +1,30 @@
-"""Files that several forms have: ids as JSON, vectors as .npy, three lines to read first."""
+"""Vectors as .npy or Parquet files."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.export.vectors import Vectors
+from ratiorec.export.vectors import Judge, Measured, Vectors
+from ratiorec.scorers import FloatMatrix, Indices, InnerProduct
+from ratiorec.scorers.table import arrow_column
+from ratiorec.scorers.topk import Exact
+
+if TYPE_CHECKING:
+    import pyarrow
+
+
+def exact_lists(users: FloatMatrix, items: FloatMatrix, k: int) -> Indices:
+    """The k best items for each of these users [n, k]."""
+    scorer = InnerProduct(np.ascontiguousarray(users), np.ascontiguousarray(items))
+    return Exact(k, exclude_seen=False)(scorer, np.arange(len(users))).items
+
 
 ITEM_IDS = "item_ids.json"
 USER_IDS = "user_ids.json"
@@ -38,3 +53,91 @@ def write_users(vectors: Vectors, folder: Path) -> None:
 def write_readme(folder: Path, *lines: str) -> None:
     """How to score, for whoever finds the folder."""
     (folder / "README.txt").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+ITEM_VECTORS = "item_vectors.npy"
+
+
+@dataclass(frozen=True)
+class NumpyArrays:
+    """One .npy file of float32 vectors for users and one for items, with their ids."""
+
+    name: ClassVar[str] = "numpy"
+
+    def write(self, vectors: Vectors, judge: Judge, folder: Path) -> Measured:
+        write_users(vectors, folder)
+        write_ids(vectors.item_ids, folder / ITEM_IDS)
+        with (folder / ITEM_VECTORS).open("wb") as handle:
+            np.save(handle, vectors.items)
+        write_readme(
+            folder,
+            "scores = user_vectors.npy[rows] @ item_vectors.npy.T; the larger, the better.",
+            "Row r is the r-th id in user_ids.json or item_ids.json.",
+            "Items that a user has already are among the best: leave them out yourself.",
+        )
+        users = np.load(folder / USER_VECTORS, mmap_mode="r")[judge.users]
+        found = exact_lists(users, np.load(folder / ITEM_VECTORS), judge.k)
+        settings = {"search": "exact", "dimension": vectors.dimension}
+        return judge.first_that_reaches([(settings, found)])
+
+
+USERS = "users.parquet"
+ITEMS = "items.parquet"
+
+
+@dataclass(frozen=True)
+class ParquetTables:
+    """A table user_id, vector and a table item_id, vector; a vector is a list of d float32."""
+
+    name: ClassVar[str] = "parquet"
+
+    def write(self, vectors: Vectors, judge: Judge, folder: Path) -> Measured:
+        blocks = vectors.user_blocks()
+        ids = vectors.user_ids
+        _write(folder / USERS, (_table("user", ids[rows], block) for rows, block in blocks))
+        items = _table("item", vectors.item_ids, vectors.items, vectors.model.items.names)
+        _write(folder / ITEMS, [items])
+        write_readme(
+            folder,
+            "A score is the inner product of a vector in users.parquet and one in items.parquet.",
+            f"Vectors are lists of {vectors.dimension} float32; the larger a score, the better.",
+            "Items that a user has already are among the best: leave them out yourself.",
+        )
+        users = read_vectors(folder / USERS)[judge.users]
+        found = exact_lists(users, read_vectors(folder / ITEMS), judge.k)
+        settings = {"search": "exact", "dimension": vectors.dimension}
+        return judge.first_that_reaches([(settings, found)])
+
+
+def read_vectors(path: Path) -> FloatMatrix:
+    """The column of vectors as a matrix [n, d]."""
+    from pyarrow import parquet
+
+    column = parquet.read_table(path, columns=["vector"])["vector"].combine_chunks()
+    matrix: FloatMatrix = column.flatten().to_numpy().reshape(len(column), -1)
+    return matrix
+
+
+def _table(
+    kind: str, ids: NDArray[Any], vectors: FloatMatrix, names: NDArray[Any] | None = None
+) -> pyarrow.Table:
+    import pyarrow
+
+    lists = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(vectors.ravel()), vectors.shape[1])
+    columns = {f"{kind}_id": arrow_column(ids)}
+    if names is not None:
+        columns[f"{kind}_name"] = arrow_column(names)
+    return pyarrow.table(columns | {"vector": lists})
+
+
+def _write(path: Path, tables: Iterable[pyarrow.Table]) -> None:
+    from pyarrow import parquet
+
+    writer = None
+    with path.open("wb") as handle:
+        for table in tables:
+            # floats repeat so seldom that a dictionary of them only takes room
+            writer = writer or parquet.ParquetWriter(handle, table.schema, use_dictionary=False)
+            writer.write_table(table)
+        if writer is not None:
+            writer.close()

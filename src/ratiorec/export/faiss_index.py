@@ -19,9 +19,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 
 from ratiorec.export.arrays import ITEM_IDS, write_ids, write_readme, write_users
-from ratiorec.export.extras import optional
-from ratiorec.export.trial import Judge, Measured
-from ratiorec.export.vectors import Vectors
+from ratiorec.export.vectors import Judge, Measured, Vectors, optional
 from ratiorec.scorers import FloatMatrix, Indices
 
 INDEX = "index.faiss"

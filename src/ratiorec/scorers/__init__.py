@@ -1,13 +1,18 @@
 """Scores of users against all items: the one thing ranking asks of a model."""
 
 from ratiorec.scorers.autoencoder import Autoencoder
-from ratiorec.scorers.histories import FromHistories
-from ratiorec.scorers.inner_product import InnerProduct, by_cosine
+from ratiorec.scorers.factors import InnerProduct, WithFallbackUser, by_cosine, with_fallback_users
 from ratiorec.scorers.item_item import ItemWeights, Neighbours
 from ratiorec.scorers.kinds import SCORERS
-from ratiorec.scorers.popularity import Popularity
-from ratiorec.scorers.protocol import Factored, FloatMatrix, Indices, Scorer, StoredScorer
-from ratiorec.scorers.stranger import WithStranger, with_strangers
+from ratiorec.scorers.popularity import PopularityScorer
+from ratiorec.scorers.scorer import (
+    Factored,
+    FloatMatrix,
+    FromHistories,
+    Indices,
+    Scorer,
+    StoredScorer,
+)
 
 __all__ = [
     "SCORERS",
@@ -19,10 +24,10 @@ __all__ = [
     "InnerProduct",
     "ItemWeights",
     "Neighbours",
-    "Popularity",
+    "PopularityScorer",
     "Scorer",
     "StoredScorer",
-    "WithStranger",
+    "WithFallbackUser",
     "by_cosine",
-    "with_strangers",
+    "with_fallback_users",
 ]

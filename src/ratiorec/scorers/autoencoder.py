@@ -12,12 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers.checks import Axes, largest_values
-from ratiorec.scorers.histories import FromHistories, history_rows
-from ratiorec.scorers.inner_product import InnerProduct, by_cosine
-from ratiorec.scorers.protocol import FloatMatrix, Indices
-from ratiorec.scorers.tiles import Tiled
-from ratiorec.seen import Pairs
+from ratiorec.scorers.factors import InnerProduct, by_cosine
+from ratiorec.scorers.scorer import (
+    Axes,
+    FixedTiles,
+    FloatMatrix,
+    FromHistories,
+    Indices,
+    history_rows,
+    largest_values,
+)
+from ratiorec.scorers.user_items import Pairs
 
 _AXES: Axes = {
     "item_in": ("n_items", "hidden"),
@@ -93,9 +98,9 @@ class Autoencoder(FromHistories):
     def _layers(self) -> _Layers:
         return _Layers(
             np.ascontiguousarray(self.item_in),
-            Tiled.of(self.to_latent.T),
-            Tiled.of(self.from_latent.T),
-            Tiled.of(self.item_vectors),
+            FixedTiles.of(self.to_latent.T),
+            FixedTiles.of(self.from_latent.T),
+            FixedTiles.of(self.item_vectors),
         )
 
     @cached_property
@@ -126,6 +131,6 @@ class _Layers(NamedTuple):
     """The weights, laid out for products whose rows do not depend on one another."""
 
     item_in: FloatMatrix
-    to_latent: Tiled
-    from_latent: Tiled
-    items: Tiled
+    to_latent: FixedTiles
+    from_latent: FixedTiles
+    items: FixedTiles

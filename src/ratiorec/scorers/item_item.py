@@ -10,13 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.scorers.checks import largest_values
-from ratiorec.scorers.histories import FromHistories, history_rows
-from ratiorec.scorers.protocol import FloatMatrix, Indices
-from ratiorec.seen import Pairs, SeenItems, check_pairs, itself
+from ratiorec.scorers.scorer import (
+    FloatMatrix,
+    FromHistories,
+    Indices,
+    history_rows,
+    largest_values,
+)
+from ratiorec.scorers.user_items import Pairs, UserItems, check_pairs, identity_pairs
 
 if TYPE_CHECKING:
     import scipy.sparse
+
 
 _CACHED_SCORES = 2**18  # about so many sums stay in the cache nearest to a core
 _GATHERED_WEIGHTS = 2**22  # about so many weights of neighbours are copied in one go
@@ -60,7 +65,7 @@ class ItemWeights(FromHistories):
 
     def similarity(self) -> ItemWeights:
         """What one item says of every item: the scores of a user who has it and no other."""
-        return self.with_histories(itself(self.n_items))
+        return self.with_histories(identity_pairs(self.n_items))
 
     @cached_property
     def _largest(self) -> Mapping[str, float]:
@@ -112,7 +117,7 @@ class Neighbours(FromHistories):
 
     def similarity(self) -> Neighbours:
         """What one item says of every item: the scores of a user who has it and no other."""
-        return self.with_histories(itself(self.n_items))
+        return self.with_histories(identity_pairs(self.n_items))
 
     def _add_up(self, users: Indices, out: FloatMatrix) -> None:
         """Fill `out` with the sums: a sparse row that names an item again adds to it."""
@@ -130,7 +135,7 @@ class Neighbours(FromHistories):
     @cached_property
     def _largest(self) -> Mapping[str, float]:
         n_items = max(0, self.indptr.size - 1)
-        check_pairs(SeenItems(self.indptr, self.indices), n_items, name="neighbours")
+        check_pairs(UserItems(self.indptr, self.indices), n_items, name="neighbours")
         axes = {"values": ("neighbours",)}
         return largest_values(self.arrays(), axes, neighbours=len(self.indices))
 

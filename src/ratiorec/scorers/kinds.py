@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ratiorec.scorers.autoencoder import Autoencoder
-from ratiorec.scorers.inner_product import InnerProduct
+from ratiorec.scorers.factors import InnerProduct
 from ratiorec.scorers.item_item import ItemWeights, Neighbours
-from ratiorec.scorers.popularity import Popularity
-from ratiorec.scorers.protocol import StoredScorer
+from ratiorec.scorers.popularity import PopularityScorer
+from ratiorec.scorers.scorer import StoredScorer
 
 _KINDS: tuple[type[StoredScorer], ...] = (
     InnerProduct,
-    Popularity,
+    PopularityScorer,
     ItemWeights,
     Neighbours,
     Autoencoder,

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError
-from ratiorec.scorers.checks import largest_values
-from ratiorec.scorers.protocol import FloatMatrix, Indices, Scorer
-from ratiorec.seen import Pairs
+from ratiorec.scorers.scorer import FloatMatrix, Indices, Scorer, largest_values
+from ratiorec.scorers.user_items import Pairs
 
 
 @dataclass(frozen=True, eq=False)
-class Popularity:
+class PopularityScorer:
     """The score of an item is how many users have it, whoever asks."""
 
     counts: NDArray[np.float32]

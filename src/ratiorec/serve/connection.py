@@ -9,7 +9,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ratiorec.serve.errors import RefusedError, encoded, four_parts
-from ratiorec.serve.limits import Limits
+from ratiorec.serve.service import Limits
 
 _LINGER_SECONDS = 1.0  # a client may have sent a request just before it could know of the end
 

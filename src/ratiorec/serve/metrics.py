@@ -13,8 +13,8 @@ from prometheus_client import (
     generate_latest,
 )
 
+from ratiorec import __version__
 from ratiorec.serve.models import Served
-from ratiorec.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

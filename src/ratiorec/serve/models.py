@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from ratiorec.artifact import Artifact
 from ratiorec.errors import ModelError
-from ratiorec.folder import header_bytes, parts_are_whole
-from ratiorec.serve.catalogue import Catalogue
-from ratiorec.serve.directory import Directory
+from ratiorec.model.artifact import Artifact
+from ratiorec.model.store import header_bytes, parts_are_whole
+from ratiorec.serve.search import Catalogue, Directory
 
 _MOST_READINGS = 10
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ratiorec.data.vocabulary import OnUnknown
+from ratiorec.scorers.table import Recommendations
 from ratiorec.serve.errors import RefusedError
 from ratiorec.serve.models import Served
-from ratiorec.tables import Recommendations
 
 T = TypeVar("T")
 Id = int | str

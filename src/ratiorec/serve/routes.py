@@ -9,8 +9,10 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi import Path as InPath
 
+from ratiorec import __version__
 from ratiorec.serve.answers import (
     as_json,
+    contributions,
     found_items,
     found_users,
     history_of,
@@ -40,8 +42,6 @@ from ratiorec.serve.schemas import (
 )
 from ratiorec.serve.security import RELOAD, require_admin, require_user_search
 from ratiorec.serve.service import Service
-from ratiorec.serve.why import contributions
-from ratiorec.version import __version__
 
 router = APIRouter(default_response_class=PlainJSON)
 

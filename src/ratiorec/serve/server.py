@@ -1,23 +1,125 @@
-"""The server as a process: a socket, a loop, and an end that loses no request."""
+"""The server as a process: application, pages, socket, and an end that loses no request."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import math
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
+from importlib import resources
 from types import FrameType
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import uvicorn
+from fastapi import APIRouter, FastAPI, Response
+from starlette.exceptions import HTTPException
 
+from ratiorec import __version__
 from ratiorec.errors import ConfigError
-from ratiorec.serve.access_log import log_event
-from ratiorec.serve.app import create_app
 from ratiorec.serve.connection import BoundedConnection
-from ratiorec.serve.service import Service
+from ratiorec.serve.errors import answer_errors
+from ratiorec.serve.middleware import BoundedBodies, Observed
+from ratiorec.serve.routes import router
+from ratiorec.serve.security import RequireKey
+from ratiorec.serve.service import Service, log_event
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+}
+
+
+class Page(NamedTuple):
+    """A file and what it is."""
+
+    content: bytes
+    media_type: str
+
+    def answer(self) -> Response:
+        return Response(self.content, media_type=self.media_type)
+
+
+def read_pages() -> dict[str, Page]:
+    """Every file of the folder `static` by its name; a request can name no other."""
+    folder = resources.files("ratiorec.serve").joinpath("static")
+    return {
+        file.name: Page(file.read_bytes(), _TYPES[suffix])
+        for file in folder.iterdir()
+        for suffix in [file.name[file.name.rfind(".") :]]
+        if suffix in _TYPES
+    }
+
+
+def page_router(pages: Mapping[str, Page]) -> APIRouter:
+    """The front page, a page about the API, and the files that they need."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/")
+    async def front() -> Response:
+        return pages["index.html"].answer()
+
+    @router.get("/docs")
+    async def docs() -> Response:
+        return pages["docs.html"].answer()
+
+    @router.get("/static/{name}")
+    async def static(name: str) -> Response:
+        if name not in pages:
+            raise HTTPException(404, "no such file")
+        return pages[name].answer()
+
+    return router
+
+
+_ABOUT = """Recommendations from one model.
+
+Every refusal is JSON in four parts: what is wrong, where, what was found there, and what would
+have been right. Every answer says which version of the model it comes from."""
+
+
+def create_app(service: Service, *, watch_seconds: float | None = None) -> FastAPI:
+    """The application of one service; with `watch_seconds` it looks for new models that often."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        tasks = []
+        if watch_seconds is not None:
+            tasks.append(asyncio.create_task(service.watch(watch_seconds)))
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            service.ranker.close()
+
+    app = FastAPI(
+        title="ratiorec",
+        version=__version__,
+        description=_ABOUT,
+        docs_url=None,  # they would load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+        # paths hold users' ids, and no variable of the environment may send them elsewhere
+        telemetry={"tracing": False, "metrics": False, "logs": False, "auto_configure": False},
+        lifespan=lifespan,
+    )
+    app.state.service = service
+    app.include_router(router)
+    app.include_router(page_router(read_pages()))
+    answer_errors(app)
+    # the last one added is the outermost
+    app.add_middleware(BoundedBodies, limits=service.limits)
+    app.add_middleware(RequireKey, keys=service.keys)
+    app.add_middleware(Observed, service=service)
+    return app
+
 
 _SWITCH_SECONDS = 2e-4  # ranking and answering take turns; Python's 5 ms would be all the latency
 _HEAD_BYTES = 2**16  # lists of allowed and denied items may stand in an address

@@ -1,20 +1,130 @@
-"""What all requests of one server share."""
+"""The state that all requests of one server share: limits, access log, models."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import sys
 import threading
-from dataclasses import dataclass, field
+import time
+from collections.abc import Sized
+from dataclasses import dataclass, field, fields
+from typing import Any, TextIO
 
-from ratiorec.errors import RatiorecError
-from ratiorec.serve.access_log import EVENTS, log_event
-from ratiorec.serve.errors import four_parts
-from ratiorec.serve.limits import Limits
+from ratiorec.errors import ConfigError, RatiorecError
+from ratiorec.serve.errors import RefusedError, four_parts
 from ratiorec.serve.metrics import Metrics
 from ratiorec.serve.models import ModelInUse
 from ratiorec.serve.ranking import Ranker
 from ratiorec.serve.security import Keys
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds of one server; whoever asks beyond one of them is refused by its name."""
+
+    max_k: int = 1000
+    max_users: int = 256
+    max_rows: int = 20_000
+    max_history: int = 1000
+    max_listed: int = 10_000
+    max_body_bytes: int = 2**20
+    max_waiting: int = 256
+    max_connections: int = 1000
+    rank_seconds: float = 5.0
+    read_seconds: float = 10.0
+    idle_seconds: float = 30.0
+    drain_seconds: float = 20.0
+
+    def __post_init__(self) -> None:
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if not value > 0:
+                raise ConfigError(
+                    "a limit must be positive",
+                    where=limit.name,
+                    found=str(value),
+                    wanted="more than 0",
+                )
+
+    def check_length(self, k: int, n_lists: int = 1) -> None:
+        """Refuse lists that are too long, too many, or too much together."""
+        _refuse_more(k, self.max_k, where="k", unit="items in a list")
+        _refuse_more(n_lists, self.max_users, where="users or histories", unit="in one request")
+        _refuse_more(
+            k * n_lists, self.max_rows, where="k times users or histories", unit="rows in an answer"
+        )
+
+    def check_history(self, history: Sized, place: int) -> None:
+        """Refuse a history that is too long."""
+        where = f"histories[{place}]"
+        _refuse_more(len(history), self.max_history, where=where, unit="items in a history")
+
+    def check_explained(self, history: Sized) -> None:
+        """Refuse a history that is too long to be ranked once without each of its items."""
+        _refuse_more(len(history), self.max_history, where="history", unit="items in a history")
+
+    def check_listed(self, items: Sized | None, name: str) -> None:
+        """Refuse a list of allowed or denied items that is too long."""
+        if items is not None:
+            _refuse_more(len(items), self.max_listed, where=name, unit="items")
+
+
+def _refuse_more(value: int, most: int, *, where: str, unit: str) -> None:
+    if value > most:
+        raise RefusedError(
+            "the request asks for more than this server gives",
+            status=422,
+            where=where,
+            found=f"{value:,}",
+            wanted=f"at most {most:,} {unit}",
+        )
+
+
+ACCESS = logging.getLogger("ratiorec.serve.access")
+EVENTS = logging.getLogger("ratiorec.serve.events")
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object; line ends inside of it are escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "event": record.getMessage(),
+        }
+        line |= getattr(record, "parts", {})
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line)
+
+
+def start_logging(level: str, stream: TextIO | None = None) -> None:
+    """Write lines to a stream, by default standard error, from this level on."""
+    handler = logging.StreamHandler(stream or sys.stderr)
+    handler.setFormatter(JsonLines())
+    for name, lowest in (("ratiorec.serve", level.upper()), ("uvicorn.error", "ERROR")):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.propagate = False
+        logger.setLevel(lowest)
+
+
+def log_request(status: int, parts: dict[str, Any], content: dict[str, Any]) -> None:
+    """One request; its content only where the level is `debug`."""
+    level = logging.INFO if status < 400 else logging.WARNING if status < 500 else logging.ERROR
+    if ACCESS.isEnabledFor(level):
+        if ACCESS.isEnabledFor(logging.DEBUG):
+            parts = parts | content
+        ACCESS.log(level, "request", extra={"parts": parts})
+
+
+def log_event(event: str, /, *, level: int = logging.INFO, **parts: Any) -> None:
+    """Something that happened to the server."""
+    EVENTS.log(level, event, extra={"parts": parts})
 
 
 @dataclass(frozen=True, eq=False)

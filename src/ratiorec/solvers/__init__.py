@@ -1,1 +1,1 @@
-"""Models that are solved rather than descended: in closed form, or sweep by sweep."""
+"""Solvers: models in closed form or by alternating least squares, without gradients."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,56 +9,13 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.errors import MissingExtraError
+from ratiorec.errors import require_extra
 from ratiorec.scorers import InnerProduct
-from ratiorec.solvers.budget import require_memory
-from ratiorec.solvers.ranges import require_above_zero, require_at_least
+from ratiorec.solvers.settings import ImplicitALS
+from ratiorec.solvers.solver import require_memory
 
 _TABLES_AT_ONCE = 3  # users and items, and the copies of a scorer
 _BYTES_PER_PAIR = 48  # three matrices of pairs, each with an index and a confidence
-
-
-@dataclass(frozen=True)
-class ImplicitALS:
-    """The objective of `WMF` with c_ui = `alpha` for a pair, by three steps of conjugate gradients.
-
-    It is solved on the processor, whatever the device.
-    """
-
-    factors: int = 64
-    regularisation: float = 80.0
-    alpha: float = 20.0
-    n_sweeps: int = 15
-
-    def __post_init__(self) -> None:
-        require_at_least(1, factors=self.factors, n_sweeps=self.n_sweeps)
-        require_at_least(0, regularisation=self.regularisation)
-        require_above_zero(alpha=self.alpha)
-
-    def start(
-        self,
-        data: Interactions,
-        *,
-        rng: np.random.Generator,
-        device: torch.device,
-        memory_mb: float,
-    ) -> ImplicitFactors:
-        """A model of implicit's before its first iteration.
-
-        Raises:
-            MissingExtraError: implicit is not installed.
-        """
-        del device
-        library = implicit_library()
-        tables = _TABLES_AT_ONCE * 4 * self.factors * (data.n_users + data.n_items)
-        require_memory(
-            tables + _BYTES_PER_PAIR * data.n_pairs,
-            memory_mb=memory_mb,
-            solver="implicit-als",
-            n_items=data.n_items,
-            instead="a smaller solver.factors",
-        )
-        return ImplicitFactors(library, self, data, rng=rng)
 
 
 class ImplicitFactors:
@@ -72,8 +28,8 @@ class ImplicitFactors:
 
         with one_blas_thread():
             self._model = library.AlternatingLeastSquares(
-                settings.factors,
-                regularization=settings.regularisation,
+                settings.dimension,
+                regularization=settings.l2,
                 alpha=settings.alpha,
                 iterations=1,
             )
@@ -82,8 +38,29 @@ class ImplicitFactors:
         self._pairs = scipy.sparse.csr_matrix((ones, data.indices, data.indptr), shape=shape)
         # what implicit would draw itself, but before there is anything to restore
         self._model.user_factors, self._model.item_factors = (
-            rng.random((n, settings.factors), dtype=np.float32) * np.float32(0.01) for n in shape
+            rng.random((n, settings.dimension), dtype=np.float32) * np.float32(0.01) for n in shape
         )
+
+    @classmethod
+    def of(
+        cls,
+        data: Interactions,
+        settings: ImplicitALS,
+        *,
+        rng: np.random.Generator,
+        memory_mb: float,
+    ) -> ImplicitFactors:
+        """A model before its first iteration."""
+        library = implicit_library()
+        tables = _TABLES_AT_ONCE * 4 * settings.dimension * (data.n_users + data.n_items)
+        require_memory(
+            tables + _BYTES_PER_PAIR * data.n_pairs,
+            memory_mb=memory_mb,
+            solver="implicit-als",
+            n_items=data.n_items,
+            instead="a smaller solver.dimension",
+        )
+        return cls(library, settings, data, rng=rng)
 
     def sweep(self) -> None:
         """One iteration, users and then items."""
@@ -114,16 +91,7 @@ def implicit_library() -> Any:
     Raises:
         MissingExtraError: implicit is not installed.
     """
-    try:
-        from implicit.cpu import als
-    except ImportError as error:
-        raise MissingExtraError(
-            "implicit is not installed",
-            where="solver implicit-als",
-            found=f"no module {error.name}",
-            wanted="pip install 'ratiorec[rivals]', or the solver wmf",
-        ) from error
-    return als
+    return require_extra("implicit.cpu.als", "rivals", where="solver implicit-als")
 
 
 def one_blas_thread() -> Any:

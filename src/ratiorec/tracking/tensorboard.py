@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ratiorec.artifact import Artifact
 from ratiorec.errors import MissingExtraError
-from ratiorec.events import EpochFinished, StepTaken
+from ratiorec.model.artifact import Artifact
 from ratiorec.tracking.tracker import figures, final_figures
+from ratiorec.training.fit import EpochFinished, StepTaken
 
 
 class TensorBoard:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
-from ratiorec.artifact import Artifact
 from ratiorec.errors import ConfigError
-from ratiorec.events import EpochFinished, Observer, StepTaken
+from ratiorec.model.artifact import Artifact
+from ratiorec.training.fit import EpochFinished, Observer, StepTaken
 
 
 class Tracker(Protocol):

@@ -10,18 +10,15 @@ import torch
 
 from ratiorec.config import resolve
 from ratiorec.errors import ConfigError
-from ratiorec.risk.bregman import LEAST_SQUARES
-from ratiorec.risk.density_ratio import DensityRatio
-from ratiorec.risk.fused import choice
-from ratiorec.risk.fused.choice import EXECUTIONS, automatic, suited, triton
-from ratiorec.risk.fused.reference import reference
-from ratiorec.risk.fused.term import UnlabelledTerm
-from ratiorec.risk.fused.tiled import tiled
-from ratiorec.risk.plain import WeightedDRE, WeightedPU
-from ratiorec.scores import SOFTPLUS
+from ratiorec.kernels import backends as choice
+from ratiorec.kernels.backends import EXECUTIONS, automatic, reference, suited, tiled, triton
+from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS
+from ratiorec.kernels.unlabelled import UnlabelledTerm
+from ratiorec.losses.density_ratio import DensityRatio
+from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.settings import Settings
 from reference.comparison import of_batch, random_embeddings
-from small_data import random_batch
+from support.small_data import random_batch
 
 CPU, CARD = torch.device("cpu"), torch.device("cuda")
 TERM = UnlabelledTerm(LEAST_SQUARES, SOFTPLUS, torch.ones(3))

@@ -11,12 +11,9 @@ import torch
 from torch import Tensor
 
 import reference.risk as slow
-from ratiorec.risk.bregman import GENERATORS
-from ratiorec.risk.fused.execution import Execution, Unlabelled
-from ratiorec.risk.fused.reference import reference
-from ratiorec.risk.fused.term import FirstModel, UnlabelledTerm
-from ratiorec.risk.fused.tiled import LARGE, Tiled, tiled
-from ratiorec.scores import EXPONENTIAL, LINKS, SOFTPLUS
+from ratiorec.kernels.backends import LARGE, Tiled, reference, tiled
+from ratiorec.kernels.pointwise import EXPONENTIAL, GENERATORS, LINKS, SOFTPLUS
+from ratiorec.kernels.unlabelled import Execution, FirstModel, Unlabelled, UnlabelledTerm
 from reference.dual import Dual
 
 # sizes that 7 users and 11 candidates do not come out even with, and sizes beyond them

@@ -4,13 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from ratiorec.risk.bregman import GENERATORS
-from ratiorec.risk.fused.execution import Execution
-from ratiorec.risk.fused.mean import corrected_mean
-from ratiorec.risk.fused.reference import reference
-from ratiorec.risk.fused.term import FirstModel, UnlabelledTerm
-from ratiorec.risk.fused.tiled import Tiled, tiled
-from ratiorec.scores import LINKS, SOFTPLUS
+from ratiorec.kernels.backends import Tiled, reference, tiled
+from ratiorec.kernels.pointwise import GENERATORS, LINKS, SOFTPLUS
+from ratiorec.kernels.unlabelled import Execution, FirstModel, UnlabelledTerm, corrected_mean
 
 EXECUTIONS: dict[str, Execution] = {
     "reference": reference,

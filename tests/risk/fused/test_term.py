@@ -2,9 +2,8 @@ from __future__ import annotations
 
 import torch
 
-from ratiorec.risk.bregman import LEAST_SQUARES
-from ratiorec.risk.fused.term import UnlabelledTerm, unlabelled_weight
-from ratiorec.scores import SOFTPLUS
+from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS
+from ratiorec.kernels.unlabelled import UnlabelledTerm, unlabelled_weight
 
 RATIO = torch.tensor([[1.0, 4.0, 9.0], [2.0, 0.0, 3.0]], dtype=torch.float64)
 CANDIDATES = torch.tensor([1.0, 10.0, 100.0], dtype=torch.float64)

@@ -7,15 +7,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ratiorec.blocks import fixed_blocks
-from ratiorec.risk.bregman import LEAST_SQUARES
-from ratiorec.risk.fused import tiled as module
-from ratiorec.risk.fused.execution import Unlabelled
-from ratiorec.risk.fused.mean import corrected_mean
-from ratiorec.risk.fused.reference import reference
-from ratiorec.risk.fused.term import FirstModel, UnlabelledTerm
-from ratiorec.risk.fused.tiled import CACHE_SIZED, Tiled, tiled
-from ratiorec.scores import SOFTPLUS
+from ratiorec.kernels import backends as module
+from ratiorec.kernels.backends import CACHE_SIZED, Tiled, reference, tiled
+from ratiorec.kernels.blocks import deterministic_threads
+from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS
+from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm, corrected_mean
 
 Problem = tuple[torch.Tensor, torch.Tensor, UnlabelledTerm, torch.Tensor]
 
@@ -43,7 +39,7 @@ def problem(n_users: int, n_items: int, *, dimension: int = 5) -> Problem:
 
 def with_threads(n_threads: int, execution: Tiled, given: Problem) -> Unlabelled:
     torch.set_num_threads(n_threads)
-    with fixed_blocks():
+    with deterministic_threads():
         return execution(*given)
 
 

@@ -12,16 +12,23 @@ import pytest
 import torch
 from torch import Tensor
 
-from interpreted_kernels import Case, Interpreter
 from ratiorec.errors import ConfigError
-from ratiorec.risk.bregman import GENERATORS, KULLBACK_LEIBLER, LEAST_SQUARES, LOGISTIC, Generator
-from ratiorec.risk.fused.execution import Unlabelled
-from ratiorec.risk.fused.reference import reference
-from ratiorec.risk.fused.term import FirstModel, UnlabelledTerm
-from ratiorec.risk.fused.triton_execution import Triton, knows
-from ratiorec.risk.fused.triton_tiles import Tiles
-from ratiorec.scores import EXPONENTIAL, LINKS, SOFTPLUS, Link
-from triton_marks import needs_a_card, needs_interpreter, needs_triton
+from ratiorec.kernels.backends import reference
+from ratiorec.kernels.pointwise import (
+    EXPONENTIAL,
+    GENERATORS,
+    KULLBACK_LEIBLER,
+    LEAST_SQUARES,
+    LINKS,
+    LOGISTIC,
+    SOFTPLUS,
+    Generator,
+    Link,
+)
+from ratiorec.kernels.triton.unlabelled import Tiles, Triton, knows
+from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm
+from support.interpreted_kernels import Case, Interpreter
+from support.triton_marks import needs_a_card, needs_interpreter, needs_triton
 
 N_USERS, N_ITEMS = 21, 37  # neither comes out even with the blocks below
 SMALL = Tiles(n_rows=16, n_columns=32, n_warps=4, n_stages=2, n_resident=1)

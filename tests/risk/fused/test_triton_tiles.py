@@ -4,13 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ratiorec.risk.fused.triton_tiles import (
-    BYTES_OF_SUMS,
-    LARGEST_BLOCK,
-    Tiles,
-    cut,
-    usual_tiles,
-)
+from ratiorec.kernels.triton.unlabelled import BYTES_OF_SUMS, LARGEST_BLOCK, Tiles, cut, usual_tiles
 
 tiles_of_any_size = st.builds(
     Tiles,

@@ -1,0 +1,110 @@
+"""One case of a measurement, and all cases of a target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ratiorec_lab.bench.ceilings import Ceilings, Floor
+from ratiorec_lab.bench.timing import Times
+
+Size = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way of doing what `name` says; cases of the same name do the same.
+
+    `floor` is None where the least that must be done is not known. `peak_extra_mb` is the memory
+    beyond the inputs. `figures` are what else is known of the case, such as users a second.
+    """
+
+    name: str
+    execution: str
+    device: str
+    size: Size
+    times: Times
+    floor: Floor | None = None
+    peak_extra_mb: float | None = None
+    is_reference: bool = False
+    is_rival: bool = False
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def seconds(self) -> float:
+        """The median over the rounds."""
+        return self.times.median
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a target found, with the ceilings of each device.
+
+    `left_out` says of each case that could not run why.
+    """
+
+    target: str
+    cases: Sequence[Case]
+    ceilings: Mapping[str, Ceilings]
+    left_out: Mapping[str, str] = field(default_factory=dict)
+
+    def floor_seconds(self, case: Case) -> float | None:
+        """The floor of a case at the rates of this machine."""
+        return None if case.floor is None else self.ceilings[case.device].seconds(case.floor)
+
+    def ratio_to_floor(self, case: Case) -> float | None:
+        """How many times the floor a case takes."""
+        floor = self.floor_seconds(case)
+        return case.seconds / floor if floor else None
+
+    def ratio_to_reference(self, case: Case) -> float | None:
+        """How many times as long as the reference for the same."""
+        return _ratio(case, [other for other in self._alike(case) if other.is_reference])
+
+    def ratio_to_rival(self, case: Case) -> float | None:
+        """How many times as long as the fastest rival for the same."""
+        return _ratio(case, [other for other in self._alike(case) if other.is_rival])
+
+    def _alike(self, case: Case) -> list[Case]:
+        return [other for other in self.cases if other.name == case.name]
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """Every case in plain types."""
+        return [self._case_to_json(case) for case in self.cases]
+
+    def _case_to_json(self, case: Case) -> dict[str, Any]:
+        floor = case.floor
+        return {
+            "target": self.target,
+            "name": case.name,
+            "execution": case.execution,
+            "device": case.device,
+            "size": dict(case.size),
+            "seconds": digits(case.seconds),
+            "spread": [digits(case.times.low), digits(case.times.high)],
+            "rounds": len(case.times.rounds),
+            "operations": None if floor is None else digits(floor.n_operations),
+            "bytes": None if floor is None else digits(floor.n_bytes),
+            "floor_seconds": digits(self.floor_seconds(case)),
+            "peak_extra_mb": digits(case.peak_extra_mb, 4),
+            "ratio_to_floor": digits(self.ratio_to_floor(case)),
+            "ratio_to_reference": digits(self.ratio_to_reference(case)),
+            "ratio_to_rival": digits(self.ratio_to_rival(case)),
+            "rival": case.is_rival,
+            **case.figures,
+        }
+
+
+def _ratio(case: Case, others: Sequence[Case]) -> float | None:
+    fastest = min((other.seconds for other in others), default=0.0)
+    return case.seconds / fastest if fastest else None
+
+
+def digits(value: float | None, n: int = 6) -> float | None:
+    """As many digits as there is sense in.
+
+    >>> digits(0.012345678), digits(None)
+    (0.0123457, None)
+    """
+    return None if value is None else float(f"{value:.{n}g}")

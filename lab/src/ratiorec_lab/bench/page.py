@@ -1,0 +1,133 @@
+"""Measurements as a page: a plot and a table for each target."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ratiorec_lab.bench.case import Case, Measured
+from ratiorec_lab.bench.dots import Dot, dot_chart
+from ratiorec_lab.bench.frontier_chart import SHOWN, Curve, frontier_chart
+from ratiorec_lab.bench.growth_chart import growth_charts
+from ratiorec_lab.bench.growth_lines import MEMORY, TIME, growths
+from ratiorec_lab.bench.words import label_of, left_out, rates, table, title_of
+from ratiorec_lab.report import page
+from ratiorec_lab.report.markup import Markup
+from ratiorec_lab.report.tables import Table
+
+_LONGEST_FIGURE = 24
+_TITLES: Mapping[str, str] = {
+    "risk": "The unlabelled term of one batch, value and gradient",
+    "propagation": "The normalised graph times a table of vectors",
+    "step": "One whole training step, the dealing of its batch included",
+    "fit": "Training to the chosen step, each model in turns with the others",
+    "recommend": "The best items of many users, without those they have seen",
+    "evaluate": "Recall, nDCG and the other metrics of many users, with their intervals",
+    "frontier": "Quality of the lists for time spent on training, on the test part",
+    "growth": "Time and memory of a step, and the time before the first, along each axis",
+}
+_HOW_TO_READ = (
+    "The floor is what cannot be done without: operations at the rate of a large matrix product, "
+    "or bytes at that of a large copy, whichever takes longer, both measured in the same rounds. "
+    "Times are medians over rounds in which all cases take turns; spreads are quartiles."
+)
+
+
+def write_page(found: Sequence[Measured], record: Mapping[str, Any], path: Path) -> None:
+    """One HTML file with everything that was measured."""
+    machine = record["machine"]
+    place = machine.get("accelerator") or f"{machine['cores']} cores, {machine['processor']}"
+    page.write(
+        page.Page(
+            title=f"How fast on {record['dataset']}?",
+            lead=f"{place}. {_HOW_TO_READ}",
+            sections=[_section(measured, record["dataset"]) for measured in found],
+            footer=f"{record['command']} (commit {record['commit'] or 'unknown'})",
+        ),
+        path,
+    )
+
+
+def _section(measured: Measured, dataset: str) -> page.Section:
+    headers, *rows = ([_unbroken(cell) for cell in row] for row in table(measured))
+    notes = [page.Paragraph(line) for line in (*rates(measured), *left_out(measured))]
+    return page.Section(
+        measured.target,
+        *_plots(measured),
+        Table(headers, rows, f"{title_of(measured)}, on {dataset}"),
+        *notes,
+    )
+
+
+def _unbroken(cell: str) -> str:
+    """A figure and its unit stay on one line; a long remark may not."""
+    return cell if len(cell) > _LONGEST_FIGURE else cell.replace(" ", "\N{NO-BREAK SPACE}")
+
+
+def _plots(measured: Measured) -> list[page.Block]:
+    if measured.target != "growth":
+        return [page.Figure(_plot(measured), _caption(measured))]
+    lines = growths(measured.to_json())
+    return [
+        page.Paragraph(f"{_TITLES['growth']}. {_caption(measured)}"),
+        *(
+            page.Columns([page.Figure(chart) for chart in growth_charts(lines, figure)])
+            for figure in (TIME, MEMORY)
+        ),
+    ]
+
+
+def _plot(measured: Measured) -> Markup:
+    title = _TITLES[measured.target]
+    if measured.target == "frontier":
+        curves = [_curve(case) for case in measured.cases]
+        return frontier_chart(curves, title=title, y_label="recall@20, test pairs")
+    dots = [
+        Dot(
+            short_name(label_of(measured, case)),
+            case.seconds,
+            case.times.low,
+            case.times.high,
+            measured.floor_seconds(case),
+            is_rival=case.is_rival,
+        )
+        for case in measured.cases
+    ]
+    return dot_chart(dots, title=title)
+
+
+def _curve(case: Case) -> Curve:
+    points = case.figures["curve"]
+    return Curve(
+        short_name(case.execution),
+        [point["seconds"] for point in points],
+        [point["recall@20"] for point in points],
+    )
+
+
+def short_name(label: str) -> str:
+    """A label with the values of settings in place of `:SETTING=VALUE`.
+
+    >>> short_name("implicit-als:solver.factors=128"), short_name("dregn-cf, eager: risk")
+    ('implicit-als 128', 'dregn-cf, eager: risk')
+    """
+    return re.sub(r":[\w.]+=", " ", label)
+
+
+def _caption(measured: Measured) -> str:
+    if measured.target == "frontier":
+        return (
+            "A curve for what descends, judged on a paused clock; a point for what is solved. "
+            f"Beginnings of curves below {math.floor(100 * SHOWN)} % of the best are not drawn."
+        )
+    if measured.target == "growth":
+        return (
+            "Both scales are logarithmic, so that a power is a straight line and its exponent the "
+            "slope: 1 where ten times as much takes ten times as long. The other axes stay, but "
+            "users bring their pairs. The last interval tells where a line is heading. A line with "
+            "the name of an execution is a step's."
+        )
+    return "A dot is the median, its bar the spread, the tick the floor; rivals in another colour."

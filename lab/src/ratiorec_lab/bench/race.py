@@ -1,0 +1,182 @@
+"""Long runs beside one another: each works for a while and rests, with a clock of its own."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.synthetic import Synthetic
+from ratiorec.errors import RatiorecError
+from ratiorec.kernels.blocks import deterministic_threads
+from ratiorec.machine import available_memory_mb
+from ratiorec.settings import AnySettings, SolverSettings
+from ratiorec.solvers.implicit_als import ImplicitALS
+from ratiorec.solvers.neighbours import ItemKNN, PopularitySolver
+from ratiorec.training.runs import Run
+from ratiorec_lab.bench.ceilings import Ceilings, Gauge
+from ratiorec_lab.bench.conditions import Conditions
+from ratiorec_lab.bench.timing import CPU, synchronise
+
+_FIRST_TURN = {"cpu": 1.0, "cuda": 0.05}  # seconds; a card is through in less than one
+_GROWTH_OF_TURNS = 0.4
+_TINY = Synthetic(n_users=40, n_items=30, mean_pairs=6)
+
+
+class Contender:
+    """A model in training and the seconds it has worked; building it counts, waiting does not.
+
+    It ends at the step that `last_step` gives, or after `max_seconds`. What it raises is kept as
+    `error`, so that the others may go on.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        settings: AnySettings,
+        data: Interactions,
+        *,
+        device: torch.device,
+        last_step: Callable[[Run], int] = lambda run: run.last_step,
+        max_seconds: float = float("inf"),
+    ) -> None:
+        self.name = name
+        self.settings = settings
+        self.data = data
+        self.device = CPU if _works_on_processor(settings) else device
+        self.seconds = 0.0
+        self.error: str | None = None
+        self._last_step = last_step
+        self._max_seconds = max_seconds
+        self._run: Run | None = None
+        self._steps: Iterator[Any] = iter(())
+        self._at_the_end = False
+
+    @property
+    def run(self) -> Run:
+        """The model on its way."""
+        assert self._run is not None, f"{self.name} has not begun, or has left"
+        return self._run
+
+    @property
+    def done(self) -> bool:
+        """Whether it will not work again."""
+        out_of_time = self.seconds >= self._max_seconds
+        return self.error is not None or self._at_the_end or out_of_time
+
+    @property
+    def share(self) -> float:
+        """How much of its way, in steps or in time, is behind it."""
+        if self.done:
+            return 1.0
+        by_steps = 0.0 if self._run is None else self._run.step / self._last_step(self._run)
+        return max(by_steps, self.seconds / self._max_seconds)
+
+    def warm_up(self) -> None:
+        """A step on next to nothing: libraries and kernels are loaded on nobody's clock."""
+        data = _TINY(rng=np.random.default_rng(0)).dataset.train
+        with self._telling_errors(), self._threads():
+            run = self._start(data)
+            next(iter(run.one_epoch(1)))
+
+    def work(self, seconds: float) -> None:
+        """Take steps for at least so long, and one at least."""
+        with self._threads():
+            synchronise(self.device)
+            started = time.perf_counter()
+            before, until = self.seconds, min(self.seconds + seconds, self._max_seconds)
+            with self._telling_errors():
+                if self._run is None:
+                    self._run = self._start(self.data)
+                    self._steps = _steps(self._run, self._last_step(self._run))
+                for _ in self._steps:
+                    if before + time.perf_counter() - started >= until:
+                        break
+                self._at_the_end = self._run.step >= self._last_step(self._run)
+            synchronise(self.device)
+            self.seconds = before + time.perf_counter() - started
+
+    def leave(self) -> None:
+        """Give its memory to the others; its name and its clock stay."""
+        self._run, self._steps = None, iter(())
+
+    def _start(self, data: Interactions) -> Run:
+        return self.settings.start(
+            data,
+            rng=np.random.default_rng(0),
+            device=self.device,
+            memory_mb=available_memory_mb(str(self.device)),
+        )
+
+    def _threads(self) -> AbstractContextManager[None]:
+        """Those of a fit: on a processor blocks of a fixed size."""
+        return deterministic_threads() if self.device.type == "cpu" else nullcontext()
+
+    @contextmanager
+    def _telling_errors(self) -> Iterator[None]:
+        try:
+            yield
+        # torch tells by a RuntimeError that memory has run out
+        except (RatiorecError, MemoryError, RuntimeError) as error:
+            self.error = " ".join(str(error).split()) or type(error).__name__
+
+
+class Raced(NamedTuple):
+    """The ceilings of each device, measured in the pauses, and who could not run and why."""
+
+    ceilings: dict[str, Ceilings]
+    left_out: dict[str, str]
+
+
+def race(
+    target: str,
+    contenders: Sequence[Contender],
+    conditions: Conditions,
+    *,
+    settle: Callable[[Contender], None],
+    watch: Callable[[Contender], None] = lambda contender: None,
+) -> Raced:
+    """Let whoever has worked least work next, until all are done.
+
+    `watch` is called after every turn, and `settle` when a contender has reached its end; after
+    that its model is gone.
+    """
+    gauges = {one.device.type: Gauge(one.device, conditions.effort) for one in contenders}
+    for gauge in gauges.values():
+        gauge()
+    for contender in contenders:
+        contender.warm_up()
+    while running := [one for one in contenders if not one.done]:
+        contender = min(running, key=lambda one: one.seconds)
+        # short turns at first: much happens in the beginning
+        turn = max(_FIRST_TURN[contender.device.type], _GROWTH_OF_TURNS * contender.seconds)
+        contender.work(min(conditions.effort.slice_seconds, turn))
+        gauges[contender.device.type]()
+        if contender.error is None:
+            watch(contender)
+        if contender.done and contender.error is None:
+            settle(contender)
+        if contender.done:
+            contender.leave()
+        n_done = sum(one.share for one in contenders)
+        conditions.tell(f"{target}: {contender.name}", n_done, len(contenders))
+    return Raced(
+        {device: gauge.ceilings() for device, gauge in gauges.items()},
+        {one.name: one.error for one in contenders if one.error is not None},
+    )
+
+
+def _works_on_processor(settings: AnySettings) -> bool:
+    """Some solvers have no other place, whatever the device."""
+    solvers = ImplicitALS | ItemKNN | PopularitySolver
+    return isinstance(settings, SolverSettings) and isinstance(settings.solver, solvers)
+
+
+def _steps(run: Run, last_step: int) -> Iterator[Any]:
+    while run.step < last_step:
+        yield from run.one_epoch(last_step)

@@ -1,0 +1,199 @@
+"""A comparison of presets as a page: quality, cost, what could not run, data and settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ratiorec.compare import RANKED_BY, PresetResult, figures_of, ranked
+from ratiorec.data.interactions import Dataset
+from ratiorec_lab.report import charts, page
+from ratiorec_lab.report.tables import Cell, Estimate, Table
+
+_LEAST_SECONDS = 0.001  # what is trained at once still needs a place on a logarithmic axis
+
+
+def write_report(
+    results: Sequence[PresetResult], dataset: Dataset, path: Path, *, seed: int, device: str
+) -> None:
+    """One HTML file with everything that is known about a comparison."""
+    order = ranked(results)
+    sections = [
+        page.Section(
+            "At a glance", page.Columns([_quality_figure(order, dataset.name), _time_figure(order)])
+        ),
+        _quality_section(order),
+        _cost_section(order),
+    ]
+    if failed := [result for result in results if result.error is not None]:
+        sections.append(_failure_section(failed))
+    sections += [_data_section(dataset), _settings_section(results)]
+    page.write(
+        page.Page(
+            title=f"Presets on {dataset.name}",
+            lead=f"{len(results)} presets, trained one after another on the same pairs with seed "
+            f"{seed} on {device}.",
+            sections=sections,
+            footer="Made by ratiorec compare.",
+        ),
+        path,
+    )
+
+
+def _quality_figure(order: Sequence[PresetResult], name: str) -> page.Figure:
+    estimates = [_estimate(result, RANKED_BY) for result in order]
+    chart = charts.bar_chart(
+        [result.preset for result in order],
+        [estimate.value for estimate in estimates],
+        title=f"nDCG@20 on {name}",
+        y_label=f"nDCG@20, {_judged_by(order)}",
+        errors=[(estimate.low, estimate.high) for estimate in estimates] or None,
+    )
+    if not _has_test(order):
+        return page.Figure(chart, "The best first.")
+    return page.Figure(chart, "The best first, with 95 % bootstrap intervals over the users.")
+
+
+def _time_figure(order: Sequence[PresetResult]) -> page.Figure:
+    chart = charts.bar_chart(
+        [result.preset for result in order],
+        [max(figures_of(result).seconds["train"], _LEAST_SECONDS) for result in order],
+        title="Training time",
+        y_label="seconds, logarithmic",
+        log_y=True,
+    )
+    return page.Figure(chart, "In the same order: the best lists first.")
+
+
+def _quality_section(order: Sequence[PresetResult]) -> page.Section:
+    against = ["nDCG@20 against the best", "p"] if _has_test(order) else []
+    return page.Section(
+        "Whose lists are best?",
+        page.Paragraph(_how_to_read(order)),
+        Table(
+            ["", "nDCG@20", "Recall@20", *against],
+            [_quality_row(result)[: 3 + len(against)] for result in order],
+            f"Mean over users, {_judged_by(order)}",
+            highest=(1, 2),
+        ),
+    )
+
+
+def _judged_by(order: Sequence[PresetResult]) -> str:
+    return "test pairs" if _has_test(order) else "pairs held out for validation"
+
+
+def _has_test(order: Sequence[PresetResult]) -> bool:
+    return any(figures_of(result).test is not None for result in order)
+
+
+def _how_to_read(order: Sequence[PresetResult]) -> str:
+    if not _has_test(order):
+        return (
+            "The data have no test part, so these are the pairs that chose when each preset "
+            "stopped: all figures are a little too high."
+        )
+    return (
+        "The intervals of two presets may overlap although one is surely better than the other. "
+        "So each preset is paired with the best one user by user; p is that of a paired t-test, "
+        "not corrected for the number of presets."
+    )
+
+
+def _estimate(result: PresetResult, metric: str) -> Estimate:
+    """A metric with its interval; where there is no test part, without one."""
+    figures = figures_of(result)
+    value = figures.metrics[metric]
+    interval = (math.nan, math.nan) if figures.report is None else figures.report.intervals[metric]
+    return Estimate(value, *interval)
+
+
+def _quality_row(result: PresetResult) -> list[Cell]:
+    row: list[Cell] = [result.preset]
+    for metric in (RANKED_BY, "recall@20"):
+        estimate = _estimate(result, metric)
+        row.append(estimate.value if math.isnan(estimate.low) else estimate)
+    if result.against_best is None:
+        return [*row, None, None]
+    difference, low, high, p_value = result.against_best
+    return [*row, Estimate(difference, low, high), _p_value(p_value)]
+
+
+def _p_value(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _cost_section(order: Sequence[PresetResult]) -> page.Section:
+    headers = ["", "training, s", "in all, s", "epochs", "steps", "peak memory, MB"]
+    if any(figures_of(result).peak_device_memory_mb is not None for result in order):
+        headers.append("on the device, MB")
+    return page.Section(
+        "What do they cost?",
+        Table(
+            headers,
+            [_cost_row(result)[: len(headers)] for result in order],
+            "Training includes the search for the stopping step; the time in all, the test as well",
+            lowest=(1, 2),
+        ),
+    )
+
+
+def _cost_row(result: PresetResult) -> list[Cell]:
+    figures = figures_of(result)
+    return [
+        result.preset,
+        figures.seconds["train"],
+        figures.seconds["total"],
+        figures.epochs,
+        figures.steps,
+        figures.peak_memory_mb,
+        figures.peak_device_memory_mb,
+    ]
+
+
+def _failure_section(failed: Sequence[PresetResult]) -> page.Section:
+    return page.Section(
+        "What could not run?",
+        Table(
+            ["", "reason"],
+            [[result.preset, result.error] for result in failed],
+            "Presets without figures",
+        ),
+    )
+
+
+def _data_section(dataset: Dataset) -> page.Section:
+    train, test = dataset.train, dataset.test
+    facts: dict[str, Cell] = {
+        "users": train.n_users,
+        "items": train.n_items,
+        "training pairs": train.n_pairs,
+        "density": train.density,
+    }
+    if test is not None:
+        facts["test pairs"] = test.n_pairs
+        facts["test users"] = int((test.user_degrees > 0).sum())
+    return page.Section("On which data?", page.KeyValues(facts))
+
+
+def _settings_section(results: Sequence[PresetResult]) -> page.Section:
+    groups = [
+        page.Listing(
+            result.preset,
+            [page.Entry(name, note=value) for name, value in _flat(result.settings)],
+        )
+        for result in results
+    ]
+    return page.Section("With which settings?", page.Columns(groups))
+
+
+def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:
+    """Every setting by its path; the kind of a part stands for the part itself."""
+    for name, value in table.items():
+        path = prefix.removesuffix(".") if name == "kind" else prefix + name
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{path}.")
+        else:
+            yield path, str(value).lower() if isinstance(value, bool) else str(value)

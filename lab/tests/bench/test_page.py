@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ratiorec_lab.bench.case import Case, Measured
+from ratiorec_lab.bench.ceilings import Ceilings, Floor
+from ratiorec_lab.bench.page import _TITLES, write_page
+from ratiorec_lab.bench.targets import TARGETS
+from ratiorec_lab.bench.timing import Times
+
+CEILINGS = {"cpu": Ceilings({"float32": 1e11}, 2e10)}
+CURVE = [{"seconds": 1.0, "recall@20": 0.1}, {"seconds": 2.0, "recall@20": 0.2}]
+RECORD: dict[str, Any] = {
+    "dataset": "gowalla",
+    "machine": {"cores": 2, "processor": "<P>"},
+    "command": "ratiorec bench",
+    "commit": None,
+}
+
+
+def measured(target: str) -> Measured:
+    case = Case(
+        "work",
+        "dre-mf:solver.factors=3",
+        "cpu",
+        {},
+        Times((1.0, 2.0)),
+        Floor.of(n_bytes=1e10),
+        figures={"curve": CURVE, "recall@20": 0.2} if target == "frontier" else {},
+    )
+    return Measured(target, [case], CEILINGS, {"implicit": "not <installed>"})
+
+
+def written(tmp_path: Path, *targets: str) -> str:
+    path = tmp_path / "page.html"
+    write_page([measured(target) for target in targets], RECORD, path)
+    return path.read_text()
+
+
+# growth has one for each axis
+@pytest.mark.parametrize("target", [target for target in TARGETS if target != "growth"])
+def test_every_target_has_a_plot_and_a_table(tmp_path: Path, target: str) -> None:
+    html = written(tmp_path, target)
+    assert html.count("<svg") == 1
+    assert _TITLES[target].split()[0] in html
+    assert "<table" in html
+    assert "dre-mf 3" in html
+
+
+def test_a_page_says_what_was_left_out_and_what_the_machine_gave(tmp_path: Path) -> None:
+    html = written(tmp_path, "risk")
+    assert "left out: implicit: not &lt;installed&gt;" in html
+    assert "100 Gflop/s" in html
+    assert "2 cores, &lt;P&gt;" in html
+    assert "ratiorec bench (commit unknown)" in html
+
+
+def test_several_targets_are_sections_of_one_page(tmp_path: Path) -> None:
+    assert written(tmp_path, "risk", "step", "frontier").count("<svg") == 3

@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from ratiorec_lab.bench.targets import TARGETS
+
+ROOT = Path(__file__).parents[2]
+CASE: dict[str, Any] = {
+    "target": "recommend",
+    "name": "top-k",
+    "execution": "ratiorec",
+    "device": "cpu",
+    "seconds": 0.0123,
+    "floor_seconds": 0.004,
+    "ratio_to_floor": 3.075,
+    "ratio_to_reference": 0.5,
+    "ratio_to_rival": None,
+    "peak_extra_mb": 20.1,
+    "users_per_second": 4567.8,
+}
+RECORD = {
+    "target": "all",
+    "dataset": "gowalla",
+    "machine": {"cores": 2, "processor": "AMD", "accelerator": "H200"},
+    "ceilings": [],
+    "cases": [CASE, CASE | {"device": "cuda", "execution": "card", "seconds": 1500.0}],
+}
+
+
+@pytest.fixture(scope="module")
+def performance() -> ModuleType:
+    path = ROOT / "results" / "performance.py"
+    spec = importlib.util.spec_from_file_location("performance", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_table_has_the_cases_of_its_target(performance: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "bench-a.json").write_text(json.dumps(RECORD))
+    (tmp_path / "bench-other.json").write_text(json.dumps({"target": "bench x", "result": {}}))
+    tables = performance.tables(tmp_path)
+    assert tables["bench-risk"] == "Not measured yet."
+    head, _, on_cpu, on_card = tables["bench-recommend"].splitlines()
+    assert head.split(" | ")[3:6] == ["time", "floor", "× floor"]
+    assert on_cpu == (
+        "| gowalla | 2 cores, AMD | top-k, ratiorec | 12.3 ms | 4 ms | 3.08 | 0.5 |  | 20 "
+        "| 4,568 users/s |"
+    )
+    assert on_card.startswith("| gowalla | H200 | top-k, card | 1,500 s | ")
+
+
+def test_a_curve_tells_when_it_first_stood_above_a_level(performance: ModuleType) -> None:
+    recalls = [0.1, 0.15, 0.139, 0.17]
+    curve = [{"seconds": 2.0 * n, "recall@20": recall} for n, recall in enumerate(recalls)]
+    assert performance.milestones(curve) == ["≥ .14 after 2 s", "≥ .16 after 6 s"]
+
+
+def growing(value: int, seconds: float, mb: float) -> dict[str, Any]:
+    """A step at a point of the axis of users."""
+    along = {"target": "growth", "work": "step", "axis": "users", "value": value}
+    return CASE | along | {"execution": "tiled", "seconds": seconds, "peak_extra_mb": mb}
+
+
+GROWING = RECORD | {
+    "cases": [growing(10, 0.002, 5.0), growing(100, 0.002, 5.0), growing(1000, 0.2, 500.0)]
+}
+
+
+def test_growth_is_told_by_lines_with_their_exponents(
+    performance: ModuleType, tmp_path: Path
+) -> None:
+    (tmp_path / "bench-growth-cpu.json").write_text(json.dumps(GROWING))
+    _, _, time, memory, _, *images = performance.tables(tmp_path)["bench-growth"].splitlines()
+    line = "| 2 cores, AMD | users 10 to 1,000 | step, tiled"
+    assert time == f"{line} | 2 ms | 2 ms | 200 ms | 1.00 | 2.00 |"
+    assert memory == f"{line}, memory | 5 MB | 5 MB | 500 MB | 1.00 | 2.00 |"
+    assert [image.partition("](")[2] for image in images if image] == [
+        "growth-time-cpu.svg)",
+        "growth-memory-cpu.svg)",
+    ]
+
+
+def test_every_image_of_growth_is_drawn(performance: ModuleType, tmp_path: Path) -> None:
+    on_card = GROWING | {"cases": [case | {"device": "cuda"} for case in GROWING["cases"]]}
+    (tmp_path / "bench-growth-cpu.json").write_text(json.dumps(GROWING))
+    (tmp_path / "bench-growth-gpu.json").write_text(json.dumps(on_card))
+    images = performance.images(tmp_path)
+    assert list(images) == [
+        f"growth-{name}-{kind}.svg" for kind in ("cpu", "cuda") for name in ("time", "memory")
+    ]
+    text = performance.tables(tmp_path)["bench-growth"]
+    for name, image in images.items():
+        assert f"({name})" in text
+        assert "tiled" in image
+
+
+def test_without_measurements_there_are_no_images(performance: ModuleType, tmp_path: Path) -> None:
+    assert performance.images(tmp_path) == {}
+
+
+def test_every_target_has_its_place_on_the_page(performance: ModuleType) -> None:
+    text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert list(performance.TARGETS) == list(TARGETS)
+    for target in TARGETS:
+        assert text.count(f"<!-- bench-{target}: begin -->") == 1
+        assert text.count(f"<!-- bench-{target}: end -->") == 1
+        assert f"\n## {target}\n" in text

@@ -1,0 +1,1 @@
+"""Batches: users with all their positives, or pairs with sampled negatives."""

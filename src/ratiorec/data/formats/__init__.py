@@ -1,0 +1,7 @@
+"""Pairs from files, frames and matrices."""
+
+from ratiorec.data.formats.columns import Columns
+from ratiorec.data.formats.files import read
+from ratiorec.data.formats.lightgcn_text import read_lightgcn, write_lightgcn
+
+__all__ = ["Columns", "read", "read_lightgcn", "write_lightgcn"]

@@ -1,0 +1,1 @@
+"""Evaluation: ranking metrics and their intervals."""

@@ -1,0 +1,140 @@
+"""Links and Bregman generators: functions of single scores, with their slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+class Pointwise(Protocol):
+    """A function of every entry for itself, differentiable by autograd where no `out` is given."""
+
+    def __call__(self, entries: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+        """The function's values.
+
+        `out` is room for them, which spares a tile of scores its temporary copies; what counts is
+        what is returned, which may be `entries` itself.
+        """
+
+
+class WithSlope(Protocol):
+    """A ratio and its derivative."""
+
+    def __call__(
+        self, scores: Tensor, /, *, out: tuple[Tensor, Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Both together; `out` is room for them, and they may be one tensor."""
+
+
+class Link(NamedTuple):
+    """An increasing map from score to ratio, with and without its slope (theory: S2)."""
+
+    ratio: Pointwise
+    with_slope: WithSlope
+
+
+def _softplus(scores: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    # torch turns to the identity above a threshold; its default, 20, costs half the digits
+    return functional.softplus(scores, threshold=50, out=out)  # type: ignore[call-arg]
+
+
+def _softplus_with_slope(
+    scores: Tensor, /, *, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    ratio, slope = out or (None, None)
+    return _softplus(scores, out=ratio), torch.sigmoid(scores, out=slope)
+
+
+def _exponential_with_slope(
+    scores: Tensor, /, *, out: tuple[Tensor, Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    ratio = torch.exp(scores, out=out and out[0])
+    return ratio, ratio
+
+
+SOFTPLUS = Link(_softplus, _softplus_with_slope)
+EXPONENTIAL = Link(torch.exp, _exponential_with_slope)
+
+LINKS: Mapping[str, Link] = MappingProxyType({"softplus": SOFTPLUS, "exponential": EXPONENTIAL})
+
+
+class Generator(NamedTuple):
+    """A strictly convex f on the positive reals with f(0) = 0, and what it makes (theory: B1).
+
+    An affine term in f changes no divergence, so f(0) = 0 costs nothing; it makes
+    ℓ±(0) = 0, which the non-negative correction relies on. The losses of an unlabelled pair
+    are given in closed form: as differences of f and f′ they would lose all digits where a
+    ratio is large, and be 0 · ∞ where it is 0.
+    """
+
+    f: Callable[[Tensor], Tensor]
+    df: Callable[[Tensor], Tensor]
+    unlabelled_loss: Pointwise  # ℓ±(r̂) = f′(r̂)·r̂ − f(r̂) (theory: B4)
+    unlabelled_slope: Pointwise  # ℓ±′(r̂) = f″(r̂)·r̂ (theory: B5)
+
+    def divergence(self, true: Tensor, estimate: Tensor) -> Tensor:
+        """BR_f(r ‖ r̂) = f(r) − f(r̂) − f′(r̂)(r − r̂) (theory: B2)."""
+        return self.f(true) - self.f(estimate) - self.df(estimate) * (true - estimate)
+
+    def positive_loss(self, ratio: Tensor) -> Tensor:
+        """ℓ₊(r̂) = −f′(r̂) (theory: B3)."""
+        return -self.df(ratio)
+
+
+def _half_square(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    return torch.mul(ratio, ratio, out=out).mul_(0.5)
+
+
+def _itself(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    return ratio
+
+
+def _one(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    return ratio.new_ones(()).expand_as(ratio)
+
+
+def _inverse_successor(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+    return torch.add(ratio, 1, out=out).reciprocal_()
+
+
+LEAST_SQUARES = Generator(
+    f=lambda t: t.square() / 2,  # (t − 1)²/2 less its affine part
+    df=lambda t: t,
+    unlabelled_loss=_half_square,
+    unlabelled_slope=_itself,
+)
+KULLBACK_LEIBLER = Generator(
+    f=lambda t: torch.special.xlogy(t, t) - t,
+    df=torch.log,
+    unlabelled_loss=_itself,
+    unlabelled_slope=_one,
+)
+LOGISTIC = Generator(
+    f=lambda t: torch.special.xlogy(t, t) - torch.special.xlog1py(1 + t, t),
+    df=lambda t: t.log() - t.log1p(),  # not log1p(1/t), whose derivative squares 1/t
+    unlabelled_loss=torch.log1p,
+    unlabelled_slope=_inverse_successor,
+)
+
+GENERATORS: Mapping[str, Generator] = MappingProxyType(
+    {
+        "least-squares": LEAST_SQUARES,
+        "kullback-leibler": KULLBACK_LEIBLER,
+        "logistic": LOGISTIC,
+    }
+)
+
+
+def link(name: str | Link) -> Link:
+    """The link of this name, or one that was made elsewhere."""
+    return LINKS[name] if isinstance(name, str) else name
+
+
+def generator(name: str | Generator) -> Generator:
+    """The generator of this name, or one that was made elsewhere."""
+    return GENERATORS[name] if isinstance(name, str) else name

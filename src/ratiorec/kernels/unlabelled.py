@@ -1,0 +1,322 @@
+"""The unlabelled term of a loss: what it is made of, its backends, and its gradient for autograd.
+
+Three backends give the same value and gradient: the reference (whole matrices), the tiled one,
+and Triton's kernels. The tiled one makes one pass over blocks of users, tile by tile of
+candidates. A block's gradient by scores waits until the block's Z_u is known, and then goes into
+both gradients. A few blocks wait at a time, in buffers that are used again: nothing else is larger
+than the vectors themselves.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from ratiorec.errors import ConfigError
+from ratiorec.kernels.blocks import cut, for_each_block
+from ratiorec.kernels.pointwise import Generator, Link
+from ratiorec.shapes import ItemFactors, PerItem, PerUser, Scalar, UserFactors
+
+
+class FirstModel(NamedTuple):
+    """A finished model, whose ratio r̂₁ = link(s₁) is a weight (theory: W4)."""
+
+    users: UserFactors  # rows of the batch's users
+    items: ItemFactors  # rows of the candidates
+    link: Link
+
+
+@dataclass(frozen=True, eq=False)
+class UnlabelledTerm:
+    """R±_u = Σ_i w⁻ ℓ±(r̂) / Z_u with w⁻ = c_i · r̂^γ · r̂₁ (theory: R3, R8, W5)."""
+
+    generator: Generator
+    link: Link
+    candidates: PerItem  # c_i ≥ 0: all of w⁻ that the item alone decides; 0 leaves the item out
+    ratio_power: float = 0.0  # γ
+    first: FirstModel | None = None
+    divisor: float | None = None  # Z_u; None for the sum of the weights
+
+    def normaliser(self, total_weight: PerUser) -> PerUser:
+        """Z_u; weights that all vanished make a term of 0, not 0/0."""
+        if self.divisor is not None:
+            return torch.full_like(total_weight, self.divisor)
+        return total_weight.clamp_min(torch.finfo(total_weight.dtype).tiny)
+
+
+def unlabelled_weight(
+    candidates: Tensor,
+    ratio: Tensor,
+    *,
+    power: float,
+    first: Tensor | None,
+    out: Tensor | None = None,
+) -> Tensor:
+    """w⁻ = c_i · r̂^γ · r̂₁, of pairs in any arrangement (theory: W5)."""
+    weight = torch.pow(ratio, power, out=out).mul_(candidates)
+    return weight if first is None else weight.mul_(first)
+
+
+def non_negative(unlabelled: PerUser, lower_bound: PerUser) -> PerUser:
+    """R^cor + max(R± − R^cor, 0) for each user (theory: C4).
+
+    While the bracket is positive this is R± itself; when the model has pushed the unlabelled
+    ratios below what the bound D̄ on the true ratio allows, their gradient stops.
+    """
+    return lower_bound + (unlabelled - lower_bound).relu()  # at 0 the bound has the gradient
+
+
+class Unlabelled(NamedTuple):
+    """The term of every user, and the gradient of Σ_u g_u R±_u (theory: R23).
+
+    g_u is 1/|U_B| where R±_u is above its bound and 0 elsewhere: the clamp is known as soon as
+    the value is, so value and gradient need not be two calls.
+    """
+
+    value: PerUser  # R±_u
+    to_users: UserFactors
+    to_items: ItemFactors
+
+
+class Backend(Protocol):
+    """A way to compute the term; none keeps anything for a backward pass."""
+
+    def __call__(
+        self, users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
+    ) -> Unlabelled:
+        """R±_u, and its gradient where it is above `bound`."""
+
+
+@torch.enable_grad()
+def reference(
+    users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
+) -> Unlabelled:
+    """About ten matrices of |U_B|·|I_B| numbers: to compare with, and for what is small."""
+    users, items = users.detach().requires_grad_(), items.detach().requires_grad_()
+    ratio = term.link.ratio(users @ items.T)
+    weight = unlabelled_weight(
+        term.candidates,
+        ratio.detach(),
+        power=term.ratio_power,
+        first=term.first and term.first.link.ratio(term.first.users @ term.first.items.T),
+    )
+    loss = (weight * term.generator.unlabelled_loss(ratio)).sum(-1)
+    value = loss / term.normaliser(weight.sum(-1))
+    corrected = non_negative(value, bound.detach()).mean()
+    to_users, to_items = torch.autograd.grad(corrected, (users, items))
+    return Unlabelled(value.detach(), to_users, to_items)
+
+
+@dataclass(frozen=True)
+class Tiled:
+    """How many users make a block, candidates a tile, and how many blocks wait together.
+
+    The sums do not depend on the number of threads: blocks and tiles are cut by size alone, and
+    a candidate's gradient is added up by one thread at a time, block after block.
+    """
+
+    n_users: int = 64
+    n_items: int = 2048
+    n_blocks: int = 4
+
+    @torch.no_grad()
+    def __call__(
+        self, users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
+    ) -> Unlabelled:
+        work = _Pass(self, users, items, term, bound)
+        blocks = cut(len(users), self.n_users)
+        for waiting in cut(len(blocks), self.n_blocks):
+            work.waiting = blocks[waiting]
+            for_each_block(work.one_block_of_users, work.waiting)
+            for_each_block(work.one_tile_of_items, work.tiles)
+        return Unlabelled(work.value, work.to_users, work.to_items)
+
+
+class _Pass:
+    """One pass, with its buffers; matrices have a row for every item and a column for every user.
+
+    So a tile's rows lie together for both products with the gradient.
+    """
+
+    def __init__(
+        self,
+        sizes: Tiled,
+        users: UserFactors,
+        items: ItemFactors,
+        term: UnlabelledTerm,
+        bound: PerUser,
+    ) -> None:
+        self.users, self.items, self.term, self.bound = users, items, term, bound
+        self.sizes = sizes
+        self.tiles = cut(len(items), sizes.n_items)
+        self.waiting: list[slice] = []
+        self.value = users.new_empty(len(users))
+        self.to_users, self.to_items = torch.empty_like(users), torch.zeros_like(items)
+        self._scaled_users = torch.empty_like(users)  # g_u/Z_u · e_u
+        n_blocks = min(sizes.n_blocks, -(-len(users) // sizes.n_users))
+        n_users, n_items = min(sizes.n_users, len(users)), min(sizes.n_items, len(items))
+        self._gradients = users.new_empty(n_blocks, len(items) * n_users)
+        self._rooms = users.new_empty(n_blocks, 3, n_items * n_users)
+
+    def one_block_of_users(self, block: slice) -> None:
+        """R±_u, its gradient by users, and by scores but for the factor g_u/Z_u."""
+        place = self.waiting.index(block)
+        users, gradient = self.users[block], self._gradient(place)
+        total_weight, total_loss = users.new_zeros(2, len(users))
+        to_users = torch.zeros_like(users)
+        for tile in self.tiles:
+            items, at_tile = self.items[tile], gradient[tile]
+            torch.mm(items, users.T, out=at_tile)
+            weight, loss = self._differentiate(at_tile, block, tile, self._rooms[place])
+            total_weight += weight
+            total_loss += loss
+            to_users.addmm_(at_tile.T, items)
+        normaliser = self.term.normaliser(total_weight)
+        value = torch.div(total_loss, normaliser, out=self.value[block])
+        share = (value > self.bound[block]) / (len(self.users) * normaliser)  # g_u/Z_u
+        torch.mul(to_users, share.unsqueeze(-1), out=self.to_users[block])
+        torch.mul(users, share.unsqueeze(-1), out=self._scaled_users[block])
+
+    def one_tile_of_items(self, tile: slice) -> None:
+        """What the waiting blocks add to the gradient by these items."""
+        for place, block in enumerate(self.waiting):
+            self.to_items[tile].addmm_(self._gradient(place)[tile], self._scaled_users[block])
+
+    def _differentiate(
+        self, scores: Tensor, block: slice, tile: slice, rooms: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Σ w⁻ and Σ w⁻ℓ± of the tile; w⁻ℓ±′link′ takes the place of the scores (theory: R4)."""
+        term = self.term
+        for_ratio, for_slope, spare = (_front(room, scores.shape) for room in rooms)
+        ratio, slope = term.link.with_slope(scores, out=(for_ratio, for_slope))
+        weight = unlabelled_weight(
+            term.candidates[tile].unsqueeze(-1),
+            ratio,
+            power=term.ratio_power,
+            first=self._first_ratio(block, tile, spare),
+            out=scores,
+        )
+        total_weight = weight.sum(0)
+        loss = term.generator.unlabelled_loss(ratio, out=spare)
+        total_loss = torch.mul(weight, loss, out=spare).sum(0)
+        weight.mul_(term.generator.unlabelled_slope(ratio, out=spare)).mul_(slope)
+        return total_weight, total_loss
+
+    def _first_ratio(self, block: slice, tile: slice, room: Tensor) -> Tensor | None:
+        first = self.term.first
+        if first is None:
+            return None
+        scores = torch.mm(first.items[tile], first.users[block].T, out=room)
+        return first.link.ratio(scores, out=room)
+
+    def _gradient(self, place: int) -> Tensor:
+        """Of a waiting block: all items by the block's users."""
+        block = self.waiting[place]
+        return _front(self._gradients[place], (len(self.items), block.stop - block.start))
+
+
+def _front(room: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The first entries of a buffer as a matrix; the last block and tile may be smaller."""
+    n_rows, n_columns = shape
+    return room[: n_rows * n_columns].view(n_rows, n_columns)
+
+
+CACHE_SIZED = Tiled()
+LARGE = Tiled(n_users=1024, n_items=16384, n_blocks=1)  # a graphics card wants few, large tiles
+
+
+def tiled(
+    users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
+) -> Unlabelled:
+    """In tiles that suit the device."""
+    suited = CACHE_SIZED if users.device.type == "cpu" else LARGE
+    return suited(users, items, term, bound)
+
+
+def automatic(
+    users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
+) -> Unlabelled:
+    """Triton's kernels where they can run, and else tiles."""
+    return suited(users.device, users.dtype, term)(users, items, term, bound)
+
+
+def suited(device: torch.device, dtype: torch.dtype, term: UnlabelledTerm) -> Backend:
+    """The quickest execution for such vectors and such a term."""
+    return tiled if _hindrance(device, dtype, term) else _kernels().Triton()
+
+
+def triton(
+    users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
+) -> Unlabelled:
+    """Triton's kernels, refused where they cannot run."""
+    if hindrance := _hindrance(users.device, users.dtype, term):
+        raise ConfigError(
+            "the execution cannot run",
+            where="risk.execution",
+            found=f"triton with {hindrance}",
+            wanted="auto, which takes what can run, or tiled",
+        )
+    result: Unlabelled = _kernels().Triton()(users, items, term, bound)
+    return result
+
+
+def _hindrance(device: torch.device, dtype: torch.dtype, term: UnlabelledTerm) -> str | None:
+    if device.type != "cuda":
+        return f"vectors on {device.type}"
+    if dtype != torch.float32:
+        return f"vectors of {dtype}"
+    if importlib.util.find_spec("triton") is None:
+        return "no package of that name installed"
+    return None if _kernels().knows(term) else "a generator or a link that it does not know"
+
+
+def _kernels() -> Any:
+    # imported where it is needed: the package triton exists on few machines
+    return importlib.import_module("ratiorec.kernels.triton.unlabelled")
+
+
+BACKENDS: Mapping[str, Backend] = MappingProxyType(
+    {"auto": automatic, "reference": reference, "tiled": tiled, "triton": triton}
+)
+
+
+def corrected_mean(
+    users: UserFactors,
+    items: ItemFactors,
+    term: UnlabelledTerm,
+    bound: PerUser,
+    *,
+    backend: str = "auto",
+) -> Scalar:
+    """1/|U_B| · Σ_u ( bound_u + max(R±_u − bound_u, 0) ) (theory: C4, R23)."""
+    value: Tensor = _CorrectedMean.apply(users, items, bound, term, BACKENDS[backend])  # type: ignore[no-untyped-call]
+    return value
+
+
+class _CorrectedMean(torch.autograd.Function):
+    """Both gradients are known with the value; the backward pass only scales them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        users: Tensor,
+        items: Tensor,
+        bound: Tensor,
+        term: UnlabelledTerm,
+        compute: Backend,
+    ) -> Tensor:
+        value, to_users, to_items = compute(users, items, term, bound)
+        ctx.save_for_backward(to_users, to_items, value <= bound)
+        return non_negative(value, bound).mean()
+
+    @staticmethod
+    def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:
+        to_users, to_items, held = ctx.saved_tensors
+        return outer * to_users, outer * to_items, outer / len(held) * held, None, None

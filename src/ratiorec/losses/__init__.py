@@ -1,0 +1,42 @@
+"""Losses: what training minimises, on batches of users or of pairs (the paper says risk).
+
+A loss is one file of this folder: a frozen dataclass with a name, whose fields are its settings
+and whose call is its value. Settings must load without torch, so a loss imports torch inside its
+functions and leaves heavy sums to `ratiorec.kernels`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from ratiorec.shapes import Embeddings, Scalar
+
+
+class Loss(ABC):
+    """What training minimises; a subclass is a frozen dataclass and may come from anywhere.
+
+    `name` stands for the loss in settings and saved models. `needs` says what it is called with:
+    batches of "users" with all their positives, or of "pairs" with sampled negatives. A loss that
+    `supports_padding` ignores candidates with inclusion 0 and positives whose row lies behind the
+    last user, so that a GPU can replay steps of one shape.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[Literal["users", "pairs"]] = "users"
+    supports_padding: ClassVar[bool] = False
+
+    @abstractmethod
+    def __call__(self, embeddings: Embeddings, batch: Any) -> Scalar:
+        """The loss of a batch, given the vectors of its users, row by row, and of all items."""
+
+
+def losses() -> dict[str, type[Loss]]:
+    """Every loss in this folder, by its name."""
+    for module in pkgutil.iter_modules(__path__):
+        importlib.import_module(f"{__name__}.{module.name}")
+    here = (cls for cls in Loss.__subclasses__() if cls.__module__.startswith(f"{__name__}."))
+    return {cls.name: cls for cls in sorted(here, key=lambda cls: cls.name)}

@@ -1,0 +1,217 @@
+"""The paper's risk: a weighted Bregman divergence for implicit feedback, user by user (theory: R2).
+
+Class weights, the correction for how candidates were sampled, and the loss itself, in the order
+in which the paper builds it. The sum over unlabelled pairs is `ratiorec.kernels.unlabelled`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+from ratiorec.errors import require_range
+from ratiorec.losses import Loss
+
+if TYPE_CHECKING:
+    from ratiorec.batches.users import Batch
+    from ratiorec.kernels.unlabelled import FirstModel
+    from ratiorec.shapes import Embeddings, PerItem, PerPositive, PerUser, Scalar
+
+GeneratorName = Literal["least-squares", "kullback-leibler", "logistic"]
+LinkName = Literal["softplus", "exponential"]
+CandidateCorrection = Literal["none", "inverse-propensity"]
+BackendName = Literal["auto", "reference", "tiled", "triton"]
+
+# 1/r̂ must stay finite in float32 when a score is far below zero
+SMALLEST_RATIO = 1e-30
+
+
+class UnlabelledWeight(NamedTuple):
+    """w⁻ = c_i · r̂^γ · r̂₁ of a batch's users and candidates (theory: W5)."""
+
+    candidates: PerItem  # c_i
+    ratio_power: float = 0.0  # γ
+    first: FirstModel | None = None
+
+    def at_positives(self, batch: Batch, ratio: PerPositive) -> PerPositive:
+        """Its values at the listed pairs."""
+        from ratiorec.kernels.unlabelled import unlabelled_weight
+
+        return unlabelled_weight(
+            self.candidates[batch.columns],
+            ratio,
+            power=self.ratio_power,
+            first=None if self.first is None else _at_positives(self.first, batch),
+        )
+
+
+# Class weights: w⁺ for positives and w⁻ for unlabelled pairs, up to a constant per user. They are
+# given r̂ without its gradient, and carry none themselves.
+
+
+@dataclass(frozen=True)
+class HardSampleWeights:
+    """w⁺ = 1/r̂, w⁻ = r̂ of the model being trained, at every step anew (theory: W3)."""
+
+    name: ClassVar[str] = "hard-sample"
+
+    def positive(self, batch: Batch, ratio: PerPositive) -> PerPositive:
+        """w⁺ of every positive."""
+        return 1 / ratio.clamp_min(SMALLEST_RATIO)
+
+    def unlabelled(self, batch: Batch) -> UnlabelledWeight:
+        """w⁻ of every user with every candidate."""
+        return UnlabelledWeight(_ones(batch.popularity), ratio_power=1.0)
+
+
+@dataclass(frozen=True)
+class UniformWeights:
+    """w⁺ = w⁻ = 1 (theory: W1)."""
+
+    name: ClassVar[str] = "uniform"
+
+    def positive(self, batch: Batch, ratio: PerPositive) -> PerPositive:
+        """w⁺ of every positive."""
+        return _ones(ratio)
+
+    def unlabelled(self, batch: Batch) -> UnlabelledWeight:
+        """w⁻ of every user with every candidate."""
+        return UnlabelledWeight(_ones(batch.popularity))
+
+
+@dataclass(frozen=True)
+class PopularityWeights(UniformWeights):
+    """w⁺ = 1, w⁻ ∝ |U_i⁺|^α; the constant falls away in a self-normalised mean (theory: W2)."""
+
+    name: ClassVar[str] = "popularity"
+
+    exponent: float = 0.5
+
+    def unlabelled(self, batch: Batch) -> UnlabelledWeight:
+        """w⁻ of every user with every candidate."""
+        return UnlabelledWeight(batch.popularity**self.exponent)
+
+
+@dataclass(frozen=True)
+class ConstantPositiveWeight(UniformWeights):
+    """w⁺ = c⁺, w⁻ = 1; only in plain means does the constant count (theory: W6)."""
+
+    name: ClassVar[str] = "constant-positive"
+
+    positive_weight: float = 3000.0
+
+    def __post_init__(self) -> None:
+        require_range("risk.weights.positive_weight", self.positive_weight, above=0)
+
+    def positive(self, batch: Batch, ratio: PerPositive) -> PerPositive:
+        """w⁺ of every positive."""
+        return self.positive_weight * _ones(ratio)
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenWeights:
+    """The hard-sample weights of a finished first model, never changed (theory: W4)."""
+
+    first: Embeddings
+    link: LinkName = "softplus"
+
+    def positive(self, batch: Batch, ratio: PerPositive) -> PerPositive:
+        """w⁺ of every positive."""
+        return 1 / _at_positives(self._of(batch), batch).clamp_min(SMALLEST_RATIO)
+
+    def unlabelled(self, batch: Batch) -> UnlabelledWeight:
+        """w⁻ of every user with every candidate."""
+        return UnlabelledWeight(_ones(batch.popularity), first=self._of(batch))
+
+    def _of(self, batch: Batch) -> FirstModel:
+        from ratiorec.kernels.pointwise import link
+        from ratiorec.kernels.unlabelled import FirstModel
+
+        users, items = self.first
+        return FirstModel(users[batch.users], items[batch.candidates], link(self.link))
+
+
+Weights = HardSampleWeights | UniformWeights | PopularityWeights | ConstantPositiveWeight
+AnyWeights = Weights | FrozenWeights
+
+
+def _at_positives(first: FirstModel, batch: Batch) -> PerPositive:
+    """r̂₁ at the listed pairs."""
+    from ratiorec.kernels.positives import pair_scores
+
+    return first.link.ratio(pair_scores(first.users, first.items, batch.rows, batch.columns))
+
+
+def _ones(like: PerItem | PerPositive) -> PerItem | PerPositive:
+    return like.new_ones(like.shape)
+
+
+def candidate_weights(batch: Batch, correction: CandidateCorrection) -> PerItem:
+    """a_i of the candidates, 0 for those listed without having come up.
+
+    "none": a_i = 1; popular items come up more often, and count for it (theory: C1).
+    "inverse-propensity": a_i = 1/s(i); every item counts as if drawn uniformly (theory: C2).
+    """
+    came_up = batch.inclusion > 0
+    if correction == "none":
+        return came_up.to(batch.inclusion.dtype)
+    return (1 / batch.inclusion).where(came_up, 0)
+
+
+@dataclass(frozen=True)
+class DensityRatio(Loss):
+    """R_u = Ê₊[π_u(w⁺ − w⁻)ℓ±(r̂) + w⁺ℓ₊(r̂)] + Ê[w⁻ℓ±(r̂)], averaged over users (theory: R5).
+
+    Every mean is self-normalised. The defaults are the paper's ranking uLSIF with both
+    corrections: for how candidates were sampled, and the non-negative one, whose `upper_bound` is
+    D̄ (infinity turns it off). `generator` is f of the Bregman divergence, `link` turns a score
+    into a ratio; from Python either may also be an object of `ratiorec.kernels.pointwise`. The
+    `backend` of the sum over unlabelled pairs changes no more than rounding.
+    """
+
+    name: ClassVar[str] = "density-ratio"
+    supports_padding: ClassVar[bool] = True
+
+    generator: GeneratorName = "least-squares"
+    link: LinkName = "softplus"
+    weights: Weights = field(default_factory=HardSampleWeights)
+    candidate_correction: CandidateCorrection = "inverse-propensity"
+    upper_bound: float = 70.0
+    backend: BackendName = "auto"
+
+    def __post_init__(self) -> None:
+        require_range("risk.upper_bound", self.upper_bound, above=0, finite=False)
+
+    def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
+        from ratiorec.kernels.pointwise import generator, link
+        from ratiorec.kernels.positives import pair_scores
+        from ratiorec.kernels.unlabelled import UnlabelledTerm, corrected_mean
+
+        users, items = embeddings.users, batch.of_candidates(embeddings.items)
+        f, to_ratio = generator(self.generator), link(self.link)
+        weight = self.weights.unlabelled(batch)
+        ratio = to_ratio.ratio(pair_scores(users, items, batch.rows, batch.columns))
+        losses = f.unlabelled_loss(ratio), f.positive_loss(ratio)
+        labelled, bounded = self._labelled(*losses, ratio.detach(), weight, batch)
+        candidates = candidate_weights(batch, self.candidate_correction) * weight.candidates
+        term = UnlabelledTerm(f, to_ratio, candidates, weight.ratio_power, weight.first)
+        bound = bounded / self.upper_bound
+        return labelled.mean() + corrected_mean(users, items, term, bound, backend=self.backend)
+
+    def _labelled(
+        self,
+        as_unlabelled: PerPositive,  # ℓ±(r̂)
+        as_positive: PerPositive,  # ℓ₊(r̂)
+        ratio: PerPositive,
+        weight: UnlabelledWeight,
+        batch: Batch,
+    ) -> tuple[PerUser, PerUser]:
+        """The terms over positives, and Ê₊[w⁺ℓ±] which the correction needs (theory: C3)."""
+        from ratiorec.kernels.positives import self_normalised
+
+        n_users, rows = len(batch.users), batch.rows
+        w_plus = self.weights.positive(batch, ratio)
+        w_minus = weight.at_positives(batch, ratio)
+        by_positive, gain = self_normalised([as_unlabelled, as_positive], w_plus, rows, n_users)
+        (by_unlabelled,) = self_normalised([as_unlabelled], w_minus, rows, n_users)
+        return batch.prior * (by_positive - by_unlabelled) + gain, by_positive

@@ -1,0 +1,1 @@
+"""A trained model at rest: loads, ranks, folds users in and is stored, without torch."""

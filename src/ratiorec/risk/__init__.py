@@ -1,1 +1,0 @@
-"""Risks and the parts they are made of; they know tensors only."""

@@ -1,0 +1,207 @@
+"""Results as tables, in memory and in files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.errors import ConfigError, DataError, MissingExtraError
+from ratiorec.files import atomic_write
+from ratiorec.scorers.topk import Ranking
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+    import pyarrow
+
+
+_ROWS_IN_A_GROUP = 2**17
+_ROWS_SHOWN = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Recommendations:
+    """Ranked items: columns user_id, item_id, score and rank, and item_name where items have names.
+
+    Rows of one user stand together, best first, and rank starts at 1. A user for whom there are
+    fewer items than asked for has fewer rows; `n_users` counts those without any row too.
+    Similar items are such a table as well, with `query` "item" and `answer` "similar".
+    """
+
+    query_ids: NDArray[Any]
+    answer_ids: NDArray[Any]
+    scores: NDArray[np.float32]
+    ranks: NDArray[np.int64]
+    n_users: int
+    answer_names: NDArray[np.object_] | None = None
+    query: str = "user"
+    answer: str = "item"
+
+    @classmethod
+    def of(
+        cls,
+        ranking: Ranking,
+        query_ids: NDArray[Any],
+        items: Vocabulary,
+        *,
+        query: str = "user",
+        answer: str = "item",
+    ) -> Recommendations:
+        """The rows of a ranking without its empty places; `query_ids` has one id for each row."""
+        rows, places = np.nonzero(ranking.items >= 0)
+        listed = ranking.items[rows, places]
+        return cls(
+            query_ids[rows],
+            items.ids[listed],
+            ranking.scores[rows, places],
+            places + 1,
+            len(query_ids),
+            None if items.names is None else items.names[listed],
+            query,
+            answer,
+        )
+
+    def __len__(self) -> int:
+        return len(self.ranks)
+
+    def columns(self) -> dict[str, NDArray[Any]]:
+        """The columns by name, in order."""
+        columns = {f"{self.query}_id": self.query_ids, f"{self.answer}_id": self.answer_ids}
+        if self.answer_names is not None:
+            columns[f"{self.answer}_name"] = self.answer_names
+        return columns | {"score": self.scores, "rank": self.ranks}
+
+    def to_arrow(self) -> pyarrow.Table:
+        """The table for Arrow."""
+        import pyarrow
+
+        return pyarrow.table({name: arrow_column(v) for name, v in self.columns().items()})
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The table for pandas."""
+        frame: pandas.DataFrame = _optional("pandas").DataFrame(self.columns())
+        return frame
+
+    def to_polars(self) -> polars.DataFrame:
+        """The table for polars."""
+        frame: polars.DataFrame = _optional("polars").from_arrow(self.to_arrow())
+        return frame
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """The rows as plain dictionaries, ready for JSON."""
+        columns = self.columns()
+        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+        return [dict(zip(columns, row, strict=True)) for row in rows]
+
+    def __repr__(self) -> str:
+        shown = {name: _as_text(values[:_ROWS_SHOWN]) for name, values in self.columns().items()}
+        widths = [max(map(len, [name, *cells])) for name, cells in shown.items()]
+        rows = [tuple(shown), *zip(*shown.values(), strict=True)]
+        lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
+        if len(self) > _ROWS_SHOWN:
+            lines.append(f"… {len(self) - _ROWS_SHOWN:,} more rows")
+        return "\n".join(lines)
+
+
+def arrow_column(values: NDArray[Any]) -> pyarrow.Array:
+    """One column for Arrow; ids and names that are not numbers are text, even if there are none."""
+    import pyarrow
+
+    return pyarrow.array(values, pyarrow.string() if values.dtype == object else None)
+
+
+def write_parquet(blocks: Iterable[Recommendations], path: str | Path) -> int:
+    """Write blocks as they come into one Parquet file, whole or not at all; the number of rows."""
+    from pyarrow import parquet
+
+    groups = _row_groups(blocks)
+    first = next(groups, None)
+    if first is None:
+        raise DataError(
+            "there is nothing to write", where=str(path), found="no block", wanted="at least one"
+        )
+    n_rows = 0
+    with atomic_write(path) as handle, parquet.ParquetWriter(handle, first.schema) as writer:
+        while first is not None:
+            writer.write_table(first)
+            n_rows += len(first)
+            first = next(groups, None)
+    return n_rows
+
+
+def _row_groups(blocks: Iterable[Recommendations]) -> Iterator[pyarrow.Table]:
+    """Small blocks joined: a reader of Parquet pays for every row group."""
+    import pyarrow
+
+    waiting: list[pyarrow.Table] = []
+    for block in blocks:
+        waiting.append(block.to_arrow())
+        if sum(map(len, waiting)) >= _ROWS_IN_A_GROUP:
+            yield pyarrow.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pyarrow.concat_tables(waiting)
+
+
+def write_table(table: pyarrow.Table, path: str | Path) -> None:
+    """Write a table as .parquet, .csv or .arrow, whole or not at all."""
+    suffix = Path(path).suffix.lower()
+    if suffix not in _WRITERS:
+        raise ConfigError(
+            "no such table format",
+            where=str(path),
+            found=suffix or "no suffix",
+            wanted="a file name that ends in " + ", ".join(_WRITERS),
+        )
+    with atomic_write(path) as handle:
+        _WRITERS[suffix](table, handle)
+
+
+def _write_parquet(table: pyarrow.Table, handle: BinaryIO) -> None:
+    from pyarrow import parquet
+
+    parquet.write_table(table, handle)
+
+
+def _write_csv(table: pyarrow.Table, handle: BinaryIO) -> None:
+    from pyarrow import csv
+
+    csv.write_csv(table, handle)
+
+
+def _write_arrow(table: pyarrow.Table, handle: BinaryIO) -> None:
+    from pyarrow import feather
+
+    feather.write_feather(table, handle)
+
+
+_WRITERS: Mapping[str, Callable[[Any, BinaryIO], None]] = MappingProxyType(
+    {".parquet": _write_parquet, ".csv": _write_csv, ".arrow": _write_arrow}
+)
+
+
+def _as_text(values: NDArray[Any]) -> list[str]:
+    if values.dtype == np.float32:
+        return [f"{value:.4f}" for value in values]
+    return [str(value) for value in values]
+
+
+def _optional(name: str) -> ModuleType:
+    """A data frame library, which is the reader's own choice to install."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(
+            f"{name} is not installed",
+            where=f"to_{name}()",
+            found=f"no module {name}",
+            wanted=f"pip install {name}, or to_arrow()",
+        ) from error

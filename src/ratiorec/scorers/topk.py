@@ -1,0 +1,230 @@
+"""Exact top-k in blocks of users, under a memory budget."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from queue import SimpleQueue
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratiorec.errors import ConfigError
+from ratiorec.scorers import FloatMatrix, Indices, Scorer
+from ratiorec.scorers.user_items import Pairs, pairs_of
+
+Progress = Callable[[int, int], None]
+"""Told how many rows are done, and of how many."""
+
+_LOWEST = np.finfo(np.float32).min
+_CACHED_BYTES = 2**23  # a block of scores about this large is still in the cache when it is ranked
+_BYTES_PER_SCORE = 5  # the float32 score and one byte of a mask over the block
+_BYTES_PER_RANK = 72  # indices, scores and sorting order of what may be among the k best
+_MOST_THREADS = 8
+
+
+class TopK(NamedTuple):
+    """The k best items of each row, best first; filled up with -1 and -inf."""
+
+    items: Indices
+    scores: FloatMatrix
+
+
+def top_k(scores: FloatMatrix, k: int) -> TopK:
+    """The k largest scores of each row, exactly; ties go to the smaller index, -inf is left out.
+
+    >>> top_k(np.array([[1, 3, 3, -np.inf]], np.float32), 2).items
+    array([[1, 2]])
+    """
+    n_rows, n_items = scores.shape
+    best = TopK(np.full((n_rows, k), -1, np.int64), np.full((n_rows, k), -np.inf, np.float32))
+    bound = _lower_bound(scores, min(k, n_items))
+    rows, items = np.divmod(np.flatnonzero(scores >= bound[:, None]), max(n_items, 1))
+    values = scores[rows, items]
+    if len(rows) > 4 * best.items.size:
+        few = _without_late_ties(rows, values == bound[rows], k)
+        rows, items, values = rows[few], items[few], values[few]
+    order = np.lexsort((-values, rows))  # stable, so that equal scores stay in order of the items
+    rows, items, values = rows[order], items[order], values[order]
+    ranks = np.arange(len(rows)) - np.searchsorted(rows, rows)
+    kept = ranks < k
+    best.items[rows[kept], ranks[kept]] = items[kept]
+    best.scores[rows[kept], ranks[kept]] = values[kept]
+    return best
+
+
+def _lower_bound(scores: FloatMatrix, k: int) -> NDArray[np.float32]:
+    """A bound for each row that at least k scores reach, if k of them are above -inf.
+
+    The items fall into groups; k of the groups have a maximum that is at least the k-th largest
+    maximum, so the k-th largest score is no smaller. Finding the maxima is one pass over memory.
+    """
+    n_rows, n_items = scores.shape
+    group = min(64, n_items // (4 * k)) if k else 0
+    if group < 2:
+        return np.full(n_rows, _LOWEST)
+    n_groups = n_items // group
+    # neighbours lie in different groups, so that one vector instruction serves many groups
+    maxima = scores[:, : group * n_groups].reshape(n_rows, group, n_groups).max(axis=1)
+    bound: NDArray[np.float32] = np.partition(maxima, n_groups - k, axis=1)[:, n_groups - k]
+    return np.maximum(bound, _LOWEST)
+
+
+def _without_late_ties(rows: Indices, tied: NDArray[np.bool_], k: int) -> NDArray[np.bool_]:
+    """Candidates without those that follow k others of the same, smallest score in their row."""
+    n_tied = np.cumsum(tied)
+    first = np.searchsorted(rows, rows)
+    rank: Indices = n_tied - (n_tied[first] - tied[first])
+    return ~tied | (rank <= k)
+
+
+class Ranking(NamedTuple):
+    """The best items of each user, best first; filled up with -1 and -inf."""
+
+    users: Indices
+    items: Indices
+    scores: FloatMatrix
+
+
+@dataclass(frozen=True)
+class Exact:
+    """Ranks every item for every user, block by block, inside `memory_mb`.
+
+    The result does not depend on the memory, nor on the number of threads (by default as many
+    as there are cores, at most 8).
+    """
+
+    k: int = 20
+    exclude_seen: bool = True
+    memory_mb: float = 512
+    n_threads: int | None = None
+
+    def __post_init__(self) -> None:
+        _require_positive(self.k, "k")
+        if self.n_threads is not None:
+            _require_positive(self.n_threads, "n_threads")
+
+    def __call__(
+        self,
+        scorer: Scorer,
+        users: Indices,
+        *,
+        seen: Pairs | None = None,
+        allow: Indices | None = None,
+        deny: Indices | None = None,
+        progress: Progress | None = None,
+    ) -> Ranking:
+        """The ranking of all the users at once."""
+        items = np.empty((len(users), self.k), np.int64)
+        scores = np.empty((len(users), self.k), np.float32)
+        done = 0
+        blocks = self.stream(scorer, users, seen=seen, allow=allow, deny=deny, progress=progress)
+        for block in blocks:
+            rows = slice(done, done + len(block.users))
+            items[rows], scores[rows] = block.items, block.scores
+            done = rows.stop
+        return Ranking(users, items, scores)
+
+    def stream(
+        self,
+        scorer: Scorer,
+        users: Indices,
+        *,
+        seen: Pairs | None = None,
+        allow: Indices | None = None,
+        deny: Indices | None = None,
+        progress: Progress | None = None,
+    ) -> Iterator[Ranking]:
+        """The ranking in consecutive blocks of users; `allow` without `deny` may be listed."""
+        n_rows, n_threads = self._block_size(scorer.n_items)
+        n_threads = min(n_threads, -(-len(users) // n_rows))
+        blocks = (users[start : start + n_rows] for start in range(0, len(users), n_rows))
+        blocked = _blocked(scorer.n_items, allow, deny)
+        hidden = seen if self.exclude_seen else None
+        buffers: SimpleQueue[FloatMatrix] = SimpleQueue()
+        for _ in range(n_threads):
+            buffers.put(np.empty((min(n_rows, len(users)), scorer.n_items), np.float32))
+
+        def rank(block: Indices) -> Ranking:
+            buffer = buffers.get()
+            try:
+                scores = scorer.scores(block, out=buffer[: len(block)])
+                if hidden is not None:
+                    scores[pairs_of(hidden, block)] = -np.inf
+                if blocked is not None:
+                    np.copyto(scores, -np.inf, where=blocked)
+                return Ranking(block, *top_k(scores, self.k))
+            finally:
+                buffers.put(buffer)
+
+        done = 0
+        for ranking in _in_order(rank, blocks, n_threads):
+            done += len(ranking.users)
+            if progress is not None:
+                progress(done, len(users))
+            yield ranking
+
+    def _block_size(self, n_items: int) -> tuple[int, int]:
+        """Users in a block and blocks at a time: what stays in the cache, inside the budget."""
+        row_bytes = _BYTES_PER_SCORE * n_items + _BYTES_PER_RANK * self.k
+        n_affordable = int(self.memory_mb * 2**20) // row_bytes
+        if n_affordable < 1:
+            raise ConfigError(
+                "the memory budget is too small to rank the items for one user",
+                where="memory_mb",
+                found=f"{self.memory_mb:g}",
+                wanted=f"{row_bytes / 2**20:.3g} or more for {n_items:,} items and k = {self.k:,}",
+            )
+        n_threads = min(self.n_threads or _n_cores(), max(1, n_affordable // 8))
+        n_rows = min(max(8, _CACHED_BYTES // row_bytes), n_affordable // n_threads)
+        return n_rows - n_rows % 8 or n_rows, n_threads  # scorers work on eight users at a time
+
+
+def _blocked(n_items: int, allow: Indices | None, deny: Indices | None) -> NDArray[np.bool_] | None:
+    """A mask of the items that may not be listed: all but `allow`, and those in `deny`."""
+    if allow is None and deny is None:
+        return None
+    blocked = np.full(n_items, allow is not None)
+    if allow is not None:
+        blocked[allow] = False
+    if deny is not None:
+        blocked[deny] = True
+    return blocked
+
+
+def _in_order(
+    work: Callable[[Indices], Ranking], blocks: Iterable[Indices], n_threads: int
+) -> Iterator[Ranking]:
+    """Work on several blocks at once (numpy lets go of the interpreter), results in order."""
+    if n_threads <= 1:
+        yield from map(work, blocks)
+        return
+    waiting: deque[Future[Ranking]] = deque()
+    with ThreadPoolExecutor(n_threads) as pool:
+        try:
+            for block in blocks:
+                waiting.append(pool.submit(work, block))
+                if len(waiting) > 2 * n_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:  # the reader may have stopped early
+            for future in waiting:
+                future.cancel()
+
+
+def _n_cores() -> int:
+    """The cores this process may use; beyond a few, memory is what limits ranking."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return min(usable or 1, _MOST_THREADS)
+
+
+def _require_positive(value: int, name: str) -> None:
+    if value < 1:
+        raise ConfigError(
+            f"{name} must be positive", where=name, found=str(value), wanted="1 or more"
+        )

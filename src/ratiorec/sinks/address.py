@@ -1,0 +1,97 @@
+"""A destination from what is written after `-o`: a path, or the URL of a database."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from ratiorec.errors import ConfigError
+from ratiorec.sinks.parquet import ParquetFile
+from ratiorec.sinks.postgres import Postgres
+from ratiorec.sinks.sink import Destination
+from ratiorec.sinks.sql import check_table_name
+from ratiorec.sinks.sqlite import Sqlite
+
+DEFAULT_TABLE = "recommendations"
+_WANTED = (
+    "a file name that ends in .parquet, sqlite:///FILE, postgresql://USER@HOST/DATABASE, or --json"
+)
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[^:@/?#,\[\]\s]*)(?::\d+)?"
+_POSTGRES = re.compile(
+    r"(?P<scheme>postgres(?:ql)?://)"
+    r"(?:(?P<user>[^:@/?#\s]*)(?::(?P<password>[^@/?#\s]*))?@)?"
+    rf"(?P<rest>{_HOST}(?:,{_HOST})*(?:/[^@/?#\s]*)?)"
+    r"(?P<options>\?[^@#\s]*)?"
+)
+
+
+def destination_of(text: str, table: str | None = None) -> Destination:
+    """The destination that a path or a URL names.
+
+    >>> destination_of("postgresql://ada:secret@db/shop").where
+    'postgresql://ada@db/shop'
+
+    Raises:
+        ConfigError: It names none, or the table cannot have that name.
+    """
+    scheme = _SCHEME.match(text)
+    if scheme is None:
+        return _file(text, table)
+    name = check_table_name(DEFAULT_TABLE if table is None else table)
+    match scheme[1].lower():
+        case "sqlite":
+            return _sqlite(text, name)
+        case "postgresql" | "postgres":
+            return _postgres(text, name)
+    raise ConfigError(
+        "there is no destination of this kind",
+        where="-o",
+        found=f"{scheme[1]}://…",  # no more of it: it may hold a password
+        wanted=_WANTED,
+    )
+
+
+def _file(text: str, table: str | None) -> ParquetFile:
+    path = Path(text)
+    if path.suffix.lower() != ".parquet":
+        raise ConfigError(
+            "lists are written as Parquet, or to a database", where="-o", found=text, wanted=_WANTED
+        )
+    if table is not None:
+        raise ConfigError(
+            "a file has no table",
+            where="--table",
+            found=table,
+            wanted="the URL of a database after -o, or no --table",
+        )
+    return ParquetFile(path)
+
+
+def _sqlite(text: str, table: str) -> Sqlite:
+    path = text[len("sqlite://") :].removeprefix("/")
+    if not text.lower().startswith("sqlite:///") or path in ("", ":memory:"):
+        raise ConfigError(
+            "the URL names no SQLite file",
+            where="-o",
+            found=text,
+            wanted="sqlite:///FILE, with a fourth stroke where the path starts at the root",
+        )
+    return Sqlite(Path(path), table)
+
+
+def _postgres(text: str, table: str) -> Postgres:
+    """What is shown leaves out the options as well, among which a password may stand."""
+    found = _POSTGRES.fullmatch(text)
+    if found is None:
+        raise ConfigError(
+            "the URL of the database cannot be read",
+            where="-o",
+            found="postgresql://… (not shown, since it may hold a password)",
+            wanted="postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS, with every special "
+            "character of a name or password written as % and two digits",
+        )
+    user = f"{found['user']}@" if found["user"] else ""
+    options = re.findall(r"[?&](?:ssl)?password=([^&]*)", found["options"] or "")
+    secrets = [secret for secret in (found["password"], *options) if secret]
+    return Postgres(text, f"{found['scheme']}{user}{found['rest']}", table, tuple(secrets))

@@ -1,0 +1,180 @@
+"""Lists in a table of a database: its columns, its progress, and one transaction a block."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from ratiorec.errors import ConfigError, StorageError
+from ratiorec.sinks.sink import Block, Notify, Order, Tally
+
+PROGRESS = "ratiorec_progress"
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_PROGRESS_COLUMNS = {
+    "table_name": "text",
+    "request": "text",
+    "n_users": "bigint",
+    "n_done": "bigint",
+    "n_rows": "bigint",
+    "n_without": "bigint",
+}
+
+
+class Database(Protocol):
+    """What differs between databases; `?` stands for a value in every statement."""
+
+    @property
+    def where(self) -> str:
+        """Its name for people, without a password."""
+        ...
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """What is done inside is done as a whole or not at all.
+
+        Raises:
+            StorageError: The database refused, or went away.
+        """
+        ...
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
+        """Run one statement; the number of rows it touched."""
+        ...
+
+    def row(self, statement: str, values: Sequence[Any] = ()) -> Sequence[Any] | None:
+        """The first row a query gives."""
+        ...
+
+    def columns(self, table: str) -> dict[str, str]:
+        """Names and types of the columns of a table, in order; none where there is no table."""
+        ...
+
+    def require_rights(self, table: str) -> None:
+        """Refuse a table whose rows may not be deleted and inserted."""
+        ...
+
+    def create(self, table: str, columns: dict[str, str], key: str) -> None:
+        """Make a table."""
+        ...
+
+    def replace(self, table: str, block: Block) -> None:
+        """Put the lists of a block in place of all rows of its users."""
+        ...
+
+
+def check_table_name(name: str) -> str:
+    """A name that needs no escaping, and is not the one we need ourselves.
+
+    Raises:
+        ConfigError: The name is another.
+    """
+    if not _NAME.fullmatch(name) or name.lower() == PROGRESS:
+        raise ConfigError(
+            "this cannot be the name of a table of lists",
+            where="--table",
+            found=repr(name),
+            wanted="up to 63 letters, digits and underscores, the first no digit, "
+            f"and not {PROGRESS}",
+        )
+    return name
+
+
+@dataclass
+class TableWriting:
+    """One job, written into one table."""
+
+    database: Database
+    table: str
+    order: Order
+    done: Tally = field(default_factory=Tally)
+
+    def prepare(self, *, resume: bool, notify: Notify) -> None:
+        """Make the tables or check them, and find out where to begin."""
+        with self.database.transaction():
+            key = '"user_id", "rank"'
+            self._make_or_check(self.table, list_columns(self.order), key)
+            self._make_or_check(PROGRESS, _PROGRESS_COLUMNS, '"table_name"')
+            found = self.database.row(
+                f'SELECT "request", "n_users", "n_done", "n_rows", "n_without" FROM "{PROGRESS}" '
+                'WHERE "table_name" = ?',
+                (self.table,),
+            )
+            unfinished = found is not None and found[2] < found[1]
+            if found and unfinished and resume and found[0] == self.order.identity:
+                self.done = Tally(*found[2:])
+                return
+            if found and unfinished and found[0] != self.order.identity:
+                notify("an unfinished run of another model or request is given up")
+            self._start_anew()
+
+    def write(self, block: Block) -> None:
+        """One transaction: the progress, then the lists of exactly these users."""
+        done = self.done.plus(block.tally)
+        with self.database.transaction():
+            n_moved = self.database.execute(
+                f'UPDATE "{PROGRESS}" SET "n_done" = ?, "n_rows" = ?, "n_without" = ? '
+                'WHERE "table_name" = ? AND "request" = ? AND "n_done" = ?',
+                (
+                    *(done.n_users, done.n_rows, done.n_without),
+                    *(self.table, self.order.identity, block.n_before),
+                ),
+            )
+            if n_moved != 1:
+                raise StorageError(
+                    "another command writes lists to the same table",
+                    where=f"{self.database.where}, table {self.table}",
+                    found="a progress that is not ours",
+                    wanted="one command for a table at a time",
+                )
+            self.database.replace(self.table, block)
+        self.done = done
+
+    def finish(self) -> None:
+        """Every block is already in place."""
+
+    def _make_or_check(self, table: str, wanted: dict[str, str], key: str) -> None:
+        found = self.database.columns(table)
+        if not found:
+            self.database.create(table, wanted, key)
+            return
+        if found != wanted:
+            raise StorageError(
+                "the table has other columns and is left as it is",
+                where=f"{self.database.where}, table {table}",
+                found=_listed(found),
+                wanted=f"{_listed(wanted)}; or another --table",
+            )
+        self.database.require_rights(table)
+
+    def _start_anew(self) -> None:
+        row = (self.table, self.order.identity, self.order.n_users, 0, 0, 0)
+        self.database.execute(f'DELETE FROM "{PROGRESS}" WHERE "table_name" = ?', (self.table,))
+        self.database.execute(f'INSERT INTO "{PROGRESS}" VALUES (?, ?, ?, ?, ?, ?)', row)
+
+
+def list_columns(order: Order) -> dict[str, str]:
+    """The columns of a table of lists, by name."""
+    return {
+        "user_id": _id_type(order.user_type),
+        "item_id": _id_type(order.item_type),
+        "score": "real",
+        "rank": "integer",
+    }
+
+
+def definition(columns: dict[str, str], constraint: str = "") -> str:
+    """The columns as CREATE TABLE lists them, each with the same constraint."""
+    lines = (f'"{name}" {kind.upper()} {constraint}'.strip() for name, kind in columns.items())
+    return ", ".join(lines)
+
+
+def _id_type(ids: np.dtype[Any]) -> str:
+    return "bigint" if ids == np.int64 else "text"
+
+
+def _listed(columns: dict[str, str]) -> str:
+    return ", ".join(f"{name} {kind}".strip() for name, kind in columns.items())

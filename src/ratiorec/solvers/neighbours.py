@@ -1,0 +1,173 @@
+"""Counting models: popularity, and item-kNN by the users that items share."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratiorec.data.interactions import Interactions
+from ratiorec.kernels.blocks import for_each_block
+from ratiorec.scorers import Neighbours, PopularityScorer
+from ratiorec.scorers.user_items import UserItems
+from ratiorec.solvers.settings import ItemKNN
+from ratiorec.solvers.solver import OneSweep, require_memory
+
+if TYPE_CHECKING:
+    import scipy.sparse
+
+
+def count_users(data: Interactions) -> OneSweep:
+    """The popularity of every item; it takes no more memory than the pairs do."""
+    return OneSweep(lambda: PopularityScorer(data.item_degrees.astype(np.float32), data.n_users))
+
+
+_ENTRIES_AT_ONCE = 2**18
+_BYTES_PER_PAIR = 40  # the pairs once by item and once by user, each with an index and a weight
+_BYTES_PER_ITEM = 64  # degrees, ends of rows and blocks
+_BYTES_PER_ENTRY = 64  # an entry of the product with its place, and room to sort it
+
+
+class CommonUsers:
+    """Rows of Xᵀ diag(w) X, X the matrix of pairs: what the common users of two items weigh."""
+
+    def __init__(self, data: Interactions, user_weights: NDArray[np.float64] | None = None) -> None:
+        import scipy.sparse
+
+        shape = (data.n_users, data.n_items)
+        ones = np.ones(data.n_pairs, np.float32)
+        pairs = scipy.sparse.csr_array((ones, data.indices, data.indptr), shape=shape)
+        self._users_of_items = pairs.T.tocsr()
+        if user_weights is not None:
+            weights = user_weights[data.pair_users]
+            pairs = scipy.sparse.csr_array((weights, data.indices, data.indptr), shape=shape)
+        self._items_of_users = pairs
+
+    def rows(self, items: slice) -> scipy.sparse.csr_array:
+        """The rows of some items [n, n_items], the columns of each row in no order."""
+        return self._users_of_items[items] @ self._items_of_users
+
+
+def most_neighbours(data: Interactions) -> NDArray[np.int64]:
+    """How many entries the row of each item can have: Σ_{u ∈ U_i⁺} |I_u⁺|, at most |I|."""
+    weights = data.user_degrees[data.pair_users].astype(np.float64)
+    reached = np.bincount(data.indices, weights, minlength=data.n_items)
+    return np.minimum(reached, data.n_items).astype(np.int64)
+
+
+def item_blocks(n_entries: NDArray[np.int64]) -> list[slice]:
+    """Consecutive items whose rows together have few entries; one item at least."""
+    ends = np.cumsum(n_entries)
+    blocks = []
+    start = n_before = 0
+    while start < len(ends):
+        stop = int(np.searchsorted(ends, n_before + _ENTRIES_AT_ONCE, side="right"))
+        blocks.append(slice(start, max(stop, start + 1)))
+        start = blocks[-1].stop
+        n_before = int(ends[start - 1])
+    return blocks
+
+
+def working_bytes(data: Interactions, *, longest_row: int) -> int:
+    """The most that the pairs and the blocks that all cores work on take at once."""
+    n_at_once = (os.cpu_count() or 1) * max(_ENTRIES_AT_ONCE, longest_row)
+    return (
+        _BYTES_PER_PAIR * data.n_pairs
+        + _BYTES_PER_ITEM * data.n_items
+        + _BYTES_PER_ENTRY * n_at_once
+    )
+
+
+_BYTES_PER_NEIGHBOUR = 40  # what is kept, once by item and once by neighbour
+
+
+class _Nearest(NamedTuple):
+    """The nearest items of a few consecutive ones, best first."""
+
+    n_neighbours: NDArray[np.int64]  # of each item
+    neighbours: NDArray[np.int32]
+    similarities: NDArray[np.float32]
+
+
+def find_neighbours(data: Interactions, settings: ItemKNN, *, memory_mb: float) -> OneSweep:
+    """The nearest items of every item."""
+    n_entries = most_neighbours(data)
+    n_kept = int(np.minimum(n_entries, settings.n_neighbours).sum())
+    working = working_bytes(data, longest_row=int(n_entries.max(initial=0)))
+    require_memory(
+        working + _BYTES_PER_NEIGHBOUR * n_kept,
+        memory_mb=memory_mb,
+        solver="item-knn",
+        n_items=data.n_items,
+        instead="fewer solver.n_neighbours, wmf or dregn-cf",
+    )
+    return OneSweep(lambda: _solve(data, settings, item_blocks(n_entries)))
+
+
+def _solve(data: Interactions, settings: ItemKNN, blocks: list[slice]) -> Neighbours:
+    import scipy.sparse
+
+    weights = np.maximum(data.user_degrees, 1) ** -float(settings.user_exponent)
+    common = CommonUsers(data, weights)
+    found: dict[int, _Nearest] = {}
+
+    def one_block(items: slice) -> None:
+        found[items.start] = _nearest(common, items, data.item_degrees, settings)
+
+    for_each_block(one_block, blocks)
+    parts = [found.pop(items.start) for items in blocks]
+    n_neighbours, neighbours, similarities = map(np.concatenate, zip(*parts, strict=True))
+    indptr = np.concatenate([[0], np.cumsum(n_neighbours)])
+    of_items = scipy.sparse.csr_array(
+        (similarities, neighbours, indptr), shape=(data.n_items, data.n_items)
+    )
+    # a history is looked up by what it holds: by neighbour
+    rows = of_items.T.tocsr()
+    return Neighbours(
+        rows.indptr.astype(np.int64),
+        rows.indices.astype(np.int32),
+        rows.data,
+        UserItems.of(data),
+    )
+
+
+def _nearest(
+    common: CommonUsers, items: slice, degrees: NDArray[np.int64], settings: ItemKNN
+) -> _Nearest:
+    """The `n_neighbours` most similar of all items that share a user with one of these."""
+    products = common.rows(items)
+    indptr = products.indptr.astype(np.int64)
+    neighbours = products.indices.astype(np.int32)
+    places = np.repeat(np.arange(items.stop - items.start), np.diff(indptr))
+    norms = np.sqrt(degrees[places + items.start] * degrees[neighbours])
+    similarities = (products.data / (norms + settings.shrinkage)).astype(np.float32)
+    similarities[neighbours == places + items.start] = 0
+    order = _first_of_each(places, similarities, neighbours, indptr, settings.n_neighbours)
+    order = order[similarities[order] > 0]
+    n_neighbours = np.bincount(places[order], minlength=items.stop - items.start)
+    return _Nearest(n_neighbours, neighbours[order], similarities[order])
+
+
+def _first_of_each(
+    rows: NDArray[np.int64],
+    values: NDArray[np.float32],
+    columns: NDArray[np.int32],
+    indptr: NDArray[np.int64],
+    n: int,
+) -> NDArray[np.int64]:
+    """Where the n largest values of each row are, largest first, then smallest column first.
+
+    Values are 0 or more, so their bits have their order. One sort of plain numbers finds the
+    n-th largest of every row; only what reaches it is put into order.
+    """
+    bits = values.view(np.uint32)
+    keys = rows.astype(np.uint64) << np.uint64(32) | (~bits).astype(np.uint64)
+    last = np.minimum(indptr[:-1] + n, indptr[1:]) - 1
+    bounds = np.sort(keys)[last] if len(keys) else keys
+    few = np.flatnonzero(keys <= bounds[rows])
+    few = few[np.lexsort((columns[few], keys[few]))]
+    ranks = np.arange(len(few)) - np.searchsorted(rows[few], rows[few])
+    kept: NDArray[np.int64] = few[ranks < n]
+    return kept

@@ -1,0 +1,1 @@
+"""Training: from settings and pairs to a model, with early stopping and checkpoints."""

@@ -1,0 +1,203 @@
+"""The composition root: settings and data in, a trained and judged `Artifact` out."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import torch
+
+from ratiorec.config import to_table
+from ratiorec.data.interactions import Dataset, Interactions, require_trainable
+from ratiorec.errors import DeviceError, StorageError
+from ratiorec.machine import describe_machine, peak_memory_mb, versions
+from ratiorec.model.artifact import Artifact
+from ratiorec.presets import preset as preset_settings
+from ratiorec.settings import AnySettings
+from ratiorec.training.fit import (
+    EpochFinished,
+    FitOptions,
+    FitResult,
+    FitSession,
+    Observer,
+    StepTaken,
+)
+
+
+def fit(
+    data: Interactions | Dataset,
+    *,
+    preset: str = "dregn-cf",
+    settings: AnySettings | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    options: FitOptions = FitOptions(),  # noqa: B008
+    observe: Observer = lambda event: None,
+    stop_requested: Callable[[], bool] = lambda: False,
+) -> Artifact:
+    """Train a model on pairs.
+
+    Args:
+        data: Pairs, or a data set whose test part is judged at the end and chooses nothing.
+        preset: Named settings; see `ratiorec.presets`.
+        settings: Settings to use in place of the preset's.
+        seed: Same seed, same bits on a CPU.
+        device: "cpu", "cuda", "cuda:1" or "auto".
+        options: Validation, refit, time budget, checkpoints.
+        observe: Told of every step and epoch.
+        stop_requested: Asked after every step; True saves a checkpoint and stops.
+    """
+    started = time.monotonic()
+    chosen = preset_settings(preset) if settings is None else settings
+    dataset = data if isinstance(data, Dataset) else Dataset("data", data)
+    require_trainable(dataset.train)
+    place = find_device(device)
+    log = TrainingLog(options.log, observe)
+    run = FitSession(
+        dataset.train,
+        chosen,
+        options,
+        seed=seed,
+        device=place,
+        observe=log,
+        stop_requested=stop_requested,
+    )
+    with log:
+        fitted = run()
+    model = Artifact.of(fitted.scorer, dataset.train, settings=to_table(chosen), card={})
+    test = None
+    if dataset.test is not None and dataset.test.n_pairs:
+        report = model.evaluate(dataset.test, ks=(20,))
+        test = {name: report.value(name) for name in ("recall@20", "ndcg@20")}
+    card = _card(dataset, fitted, test) | {
+        "preset": preset,
+        "seed": seed,
+        "device": str(place),
+        "peak_memory_mb": peak_memory_mb(),
+    }
+    if place.type == "cuda":
+        card["peak_device_memory_mb"] = round(torch.cuda.max_memory_allocated(place) / 2**20, 1)
+    card["seconds"] = {
+        "train": round(fitted.seconds, 3),
+        "total": round(fitted.seconds + time.monotonic() - started - log.seconds, 3),
+    }
+    return model.with_card(card)
+
+
+def find_device(name: str) -> torch.device:
+    """The device of this name; "auto" is a graphics card where there is one."""
+    n_cards = torch.cuda.device_count()
+    if name == "auto":
+        return torch.device("cuda" if n_cards else "cpu")
+    card = re.fullmatch("cuda(?::([0-9]+))?", name)
+    if name == "cpu" or (card and int(card[1] or 0) < n_cards):
+        return torch.device(name)
+    raise DeviceError(
+        "no such device",
+        where="--device",
+        found=repr(name),
+        wanted="auto, cpu" + "".join(f", cuda:{index}" for index in range(n_cards)),
+    )
+
+
+def result_record(
+    model: Artifact, *, target: str, protocol: str, command: str, commit: str | None
+) -> dict[str, Any]:
+    """What a file under `results/` holds; `commit` is that of the code when it started."""
+    card = model.card
+    return {
+        "target": target,
+        "dataset": card["data"]["name"],
+        "data_sha256": card["data"]["sha256"],
+        "preset": card["preset"],
+        "settings": model.settings,
+        "protocol": protocol,
+        "seed": card["seed"],
+        "steps": card["steps"],
+        "epochs": card["epochs"],
+        "stopped_by": card["stopped_by"],
+        "seconds": card["seconds"],
+        "peak_memory_mb": card["peak_memory_mb"],
+        "peak_device_memory_mb": card.get("peak_device_memory_mb"),
+        "validation": card["validation"],
+        "test": card["test"],
+        "curve": card["curve"],
+        "machine": describe_machine(card["device"]),
+        "versions": card["versions"],
+        "commit": commit,
+        "command": command,
+    }
+
+
+@dataclass
+class TrainingLog:
+    """Passes events on and writes every epoch as a line of JSON, where a file is given."""
+
+    path: Path | None
+    observe: Observer
+    seconds: float = 0.0
+
+    def __enter__(self) -> TrainingLog:
+        self._started = time.monotonic()
+        self._mode = "wb"  # only the first epoch replaces an older log: a run may yet be refused
+        return self
+
+    def __call__(self, event: StepTaken | EpochFinished) -> None:
+        if isinstance(event, EpochFinished):  # a resumed run tells its earlier epochs again
+            self._write(self._mode, json.dumps(event.record) + "\n")
+            self._mode = "ab"
+        self.observe(event)
+
+    def _write(self, mode: str, text: str) -> None:
+        if self.path is None:
+            return
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open(mode, buffering=0) as file:
+                _write_whole(file, text.encode())
+        except OSError as error:
+            raise StorageError(
+                "the training log cannot be written",
+                where=str(self.path),
+                found=error.strerror or str(error),
+                wanted="a place that may be written to and has room",
+            ) from error
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds = time.monotonic() - self._started
+
+
+def _write_whole(file: IO[bytes], line: bytes) -> None:
+    """Write a line, or none of it where the disk has room for half."""
+    n_before = file.tell()
+    if file.write(line) < len(line):
+        file.truncate(n_before)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def _card(dataset: Dataset, fitted: FitResult, test: dict[str, float] | None) -> dict[str, Any]:
+    train = dataset.train
+    return {
+        "steps": fitted.n_steps,
+        "epochs": round(fitted.n_epochs, 3),
+        "validation": fitted.validation,
+        "validation_users": fitted.n_validation_users,
+        "stopped_by": fitted.stopped_by,
+        "test": test,
+        "data": {
+            "name": dataset.name,
+            "sha256": train.sha256,
+            "users": train.n_users,
+            "items": train.n_items,
+            "pairs": train.n_pairs,
+        },
+        "curve": fitted.history,
+        "versions": versions(),
+    }

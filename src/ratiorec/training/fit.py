@@ -1,0 +1,388 @@
+"""From pairs to a trained model: early stopping on held-out pairs, then a refit on all pairs.
+
+The search trains on nine tenths of every user's pairs and asks the rest when to stop; the
+refit trains a fresh model on all pairs for as many steps. Every step is a point at which the
+fit can be saved and later continued to the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ratiorec.config import to_table
+from ratiorec.data.interactions import Interactions
+from ratiorec.errors import ConfigError, StoppedError
+from ratiorec.kernels.blocks import deterministic_threads
+from ratiorec.machine import available_memory_mb
+from ratiorec.model.store import Arrays
+from ratiorec.scorers import SCORERS, StoredScorer
+from ratiorec.scorers.user_items import UserItems
+from ratiorec.settings import AnySettings
+from ratiorec.training.checkpoint import Checkpoints, Progress
+from ratiorec.training.runs import TrainingRun, start_run
+from ratiorec.training.validation import (
+    SELECTED_BY,
+    Metrics,
+    evaluate_on_device,
+    split_for_validation,
+)
+
+
+@dataclass(frozen=True)
+class StepTaken:
+    """Told after every step, or on a graphics card after a burst of steps.
+
+    `risk` is the last step's, where it is known.
+    """
+
+    phase: str
+    epoch: int
+    step: int
+    last_step: int
+    risk: float | None
+
+
+@dataclass(frozen=True)
+class EpochFinished:
+    """Told after every epoch; `record` is the line of the training log."""
+
+    record: dict[str, Any]
+    resumed: bool = False
+
+
+Observer = Callable[[StepTaken | EpochFinished], None]
+
+
+@dataclass(frozen=True)
+class FitOptions:
+    """What a run may vary without changing what is learnt from the same pairs.
+
+    `validation` is the share of each user's pairs that chooses the stopping step; 0 trains
+    for the configured epochs. A checkpoint is written every `checkpoint_seconds` into
+    `checkpoints`, and every epoch as a line of JSON to `log`, where given. A model that would need
+    more than `memory_mb` is refused; without it the limit is what the machine has left.
+    """
+
+    validation: float = 0.1
+    refit: bool = True
+    max_seconds: float = math.inf
+    checkpoints: Checkpoints | None = None
+    checkpoint_seconds: float = 30.0
+    resume: bool = False
+    log: Path | None = None
+    memory_mb: float | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.validation < 1:
+            raise ConfigError(
+                "the validation share is out of range",
+                where="--validation",
+                found=str(self.validation),
+                wanted="0, or a share below 1 such as 0.1",
+            )
+        if not self.max_seconds > 0:
+            raise ConfigError(
+                "the time budget is out of range",
+                where="--max-seconds",
+                found=str(self.max_seconds),
+                wanted="a number of seconds above 0",
+            )
+        if not self.checkpoint_seconds >= 0:
+            raise ConfigError(
+                "the time between checkpoints is out of range",
+                where="--checkpoint-seconds",
+                found=str(self.checkpoint_seconds),
+                wanted="a number of seconds, 0 for a checkpoint after every step",
+            )
+        if self.memory_mb is not None and not self.memory_mb > 0:
+            raise ConfigError(
+                "the memory budget is out of range",
+                where="--memory-mb",
+                found=str(self.memory_mb),
+                wanted="a number of megabytes above 0",
+            )
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """A trained model and how it came about.
+
+    `stopped_by` says what ended the search: "no gain" on the validation pairs, the "last step"
+    that the settings allow, or the "time budget".
+    """
+
+    scorer: StoredScorer
+    n_steps: int
+    n_epochs: float
+    history: list[dict[str, Any]]
+    validation: Metrics | None
+    n_validation_users: int
+    stopped_by: str | None
+    seconds: float
+
+
+class FitSession:
+    """One fit in progress."""
+
+    def __init__(
+        self,
+        data: Interactions,
+        settings: AnySettings,
+        options: FitOptions,
+        *,
+        seed: int,
+        device: torch.device,
+        observe: Observer = lambda event: None,
+        stop_requested: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.data = data
+        self.settings = settings
+        self.options = options
+        self.device = device
+        self.observe = observe
+        self.stop_requested = stop_requested
+        split_seed, *self._run_seeds = _seed_sequence(seed).spawn(3)
+        self.split = (
+            split_for_validation(data, options.validation, np.random.default_rng(split_seed))
+            if options.validation
+            else None
+        )
+        self.identity = {
+            "data": data.sha256,
+            "settings": to_table(settings),
+            "seed": seed,
+            "validation": options.validation,
+            "refit": options.refit,
+        }
+        self.history: list[dict[str, Any]] = []
+        self.best: dict[str, Any] | None = None
+        self.best_scorer: StoredScorer | None = None
+        self._stale = 0  # validations since the best
+        self._epoch_risk: float | None = 0.0
+        self._seconds_before = 0.0
+        self._started = self._saved = time.monotonic()
+
+    def __call__(self) -> FitResult:
+        # on a graphics card the order of additions is not ours to fix
+        with deterministic_threads() if self.device.type == "cpu" else nullcontext():
+            phase, run = self._begin()
+            self._train(run, phase)
+            if phase == "search" and self.options.refit:
+                del run  # its memory is the refit's to use
+                phase, run = "refit", self._start("refit")
+                self._train(run, phase)
+            if phase == "search":
+                assert self.best is not None
+                assert self.best_scorer is not None
+                best = self._stored(self.best_scorer.kind, self.best_scorer.arrays())
+                return self._fitted(best, int(self.best["step"]), run)
+            return self._fitted(run.scorer(), run.step, run)
+
+    def _begin(self) -> tuple[str, TrainingRun]:
+        """The first phase from its start, or the phase a checkpoint was taken in."""
+        checkpoints = self.options.checkpoints
+        found = checkpoints.read(self.identity) if checkpoints and self.options.resume else None
+        if found is None:
+            phase = "train" if self.split is None else "search"
+            return phase, self._start(phase)
+        progress, tensors = found
+        run = self._start(progress.phase)
+        self.best_scorer = self._stored_best(progress, tensors)
+        run.restore(tensors, progress.position)
+        self.history, self.best = progress.history, progress.best
+        self._stale, self._epoch_risk = progress.stale, progress.epoch_risk
+        self._seconds_before = progress.seconds
+        for record in self.history:
+            self.observe(EpochFinished(record, resumed=True))
+        return progress.phase, run
+
+    def _start(self, phase: str) -> TrainingRun:
+        self._epoch_risk = 0.0
+        searching = phase == "search"
+        data = self.split.train if searching and self.split else self.data
+        rng = np.random.default_rng(self._run_seeds[0 if searching else 1])
+        memory_mb = self.options.memory_mb or available_memory_mb(str(self.device))
+        return start_run(self.settings, data, rng=rng, device=self.device, memory_mb=memory_mb)
+
+    def _last_step(self, run: TrainingRun, phase: str) -> int:
+        if phase == "refit" and self.best is not None:
+            return int(self.best["step"])
+        return run.last_step
+
+    def _train(self, run: TrainingRun, phase: str) -> None:
+        """Take steps until the last one, until patience is lost or until the time is spent."""
+        last_step = self._last_step(run, phase)
+        while not self._done(run, phase, last_step):
+            for risks in run.one_epoch(last_step):
+                self._add(risks)
+                self.observe(StepTaken(phase, run.epoch, run.step, last_step, risks[-1]))
+                if run.step_in_epoch == 0:
+                    self._finish_epoch(run, phase, last_step)
+                self._pause(run, phase)
+                if self._done(run, phase, last_step):
+                    break
+        if phase == "search":
+            if self.best is None:
+                self._require_ready(run)
+                self._validate(run)  # the time was spent before the first validation was due
+            assert self.best is not None
+            self.best["stopped_by"] = self._why_done(run, phase, last_step)
+
+    def _add(self, risks: Sequence[float | None]) -> None:
+        """Add to the epoch's risk, which is unknown where one step's is."""
+        for risk in risks:
+            known = risk is not None and self._epoch_risk is not None
+            self._epoch_risk = self._epoch_risk + risk if known else None  # type: ignore[operator]
+
+    def _done(self, run: TrainingRun, phase: str, last_step: int) -> bool:
+        return self._why_done(run, phase, last_step) is not None
+
+    def _why_done(self, run: TrainingRun, phase: str, last_step: int) -> str | None:
+        """Why no step follows, or None where one does."""
+        if phase == "search" and self._out_of_patience(run):
+            return "no gain"
+        if run.step >= last_step:
+            return "last step"
+        return "time budget" if self._out_of_time(run, phase) else None
+
+    def _out_of_patience(self, run: TrainingRun) -> bool:
+        stopping = self.settings.stopping
+        if self.best is None or self._stale < stopping.patience:
+            return False
+        return run.step >= int(self.best["step"]) * (1 + stopping.extra_patience_fraction)
+
+    def _finish_epoch(self, run: TrainingRun, phase: str, last_step: int) -> None:
+        record = {
+            "phase": phase,
+            "epoch": run.epoch,
+            "step": run.step,
+            "risk": None if self._epoch_risk is None else self._epoch_risk / run.n_steps,
+            "seconds": round(self.seconds, 3),
+        }
+        self._epoch_risk = 0.0
+        interval = self.settings.stopping.validation_interval(run.n_steps)
+        due = run.epoch % interval == 0 or run.step >= last_step
+        if phase == "search" and due and run.ready:
+            record["validation"] = self._validate(run)
+        self.history.append(record)
+        self.observe(EpochFinished(record))
+
+    def _validate(self, run: TrainingRun) -> Metrics:
+        assert self.split is not None
+        scorer = run.scorer()
+        metrics = evaluate_on_device(
+            scorer, self.split.train, self.split.held_out, device=self.device
+        )
+        if self.best is None or self._is_better(metrics, self.best["metrics"]):
+            self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
+            self.best_scorer = None if self.options.refit else scorer
+            self._stale = 0
+        else:
+            self._stale += 1
+        return metrics
+
+    def _require_ready(self, run: TrainingRun) -> None:
+        if not run.ready:
+            raise ConfigError(
+                "the time was spent before there was a model to choose",
+                where="--max-seconds",
+                found=f"{self.options.max_seconds:g}, spent after step {run.step} of a first stage",
+                wanted="more time, or a shorter first.training.epochs",
+            )
+
+    def _is_better(self, metrics: Metrics, best: Metrics) -> bool:
+        least = best[SELECTED_BY] * (1 + self.settings.stopping.min_relative_gain)
+        return metrics[SELECTED_BY] > least
+
+    def _out_of_time(self, run: TrainingRun, phase: str) -> bool:
+        """Whether the budget is spent; a search leaves as much as its refit will take."""
+        if math.isinf(self.options.max_seconds):
+            return False
+        reserve = 0.0
+        if phase == "search" and self.options.refit:
+            n_steps = run.step if self.best is None else self.best["step"]
+            reserve = self.seconds / max(run.step, 1) * n_steps
+        return run.step > 0 and self.seconds + reserve >= self.options.max_seconds
+
+    @property
+    def seconds(self) -> float:
+        """Time spent on this fit, earlier runs included."""
+        return self._seconds_before + time.monotonic() - self._started
+
+    def _pause(self, run: TrainingRun, phase: str) -> None:
+        """The point after a step at which a fit may be saved or stopped."""
+        stopping = self.stop_requested()
+        checkpoints = self.options.checkpoints
+        due = time.monotonic() - self._saved >= self.options.checkpoint_seconds
+        if checkpoints and (due or stopping):
+            self._save(checkpoints, run, phase)
+        if stopping:
+            raise StoppedError(
+                "training was stopped",
+                where=f"{phase}, step {run.step}",
+                found="a request to stop",
+                wanted="the same command with --resume goes on from here"
+                if checkpoints
+                else "a checkpoint folder, to be able to go on",
+            )
+
+    def _save(self, checkpoints: Checkpoints, run: TrainingRun, phase: str) -> None:
+        tensors, position = run.state()
+        if self.best_scorer is not None:
+            arrays = self.best_scorer.arrays()
+            tensors |= {f"best.{name}": torch.from_numpy(a) for name, a in arrays.items()}
+        progress = Progress(
+            self.identity,
+            phase,
+            position,
+            self.history,
+            self.best,
+            self._epoch_risk,
+            self._stale,
+            self.seconds,
+        )
+        checkpoints.write(progress, tensors)
+        self._saved = time.monotonic()
+
+    def _stored_best(self, progress: Progress, tensors: dict[str, Tensor]) -> StoredScorer | None:
+        """The best model so far, where the checkpoint holds one; its tensors are taken out."""
+        names = [name for name in tensors if name.startswith("best.")]
+        arrays = {name.removeprefix("best."): tensors.pop(name).numpy() for name in names}
+        if progress.best is None or not arrays:
+            return None
+        return self._stored(progress.best["kind"], arrays)
+
+    def _stored(self, kind: str, arrays: Arrays) -> StoredScorer:
+        """A model for users who have all pairs for a history, not only those of the search."""
+        return SCORERS[kind].from_arrays(arrays, UserItems.of(self.data))
+
+    def _fitted(self, scorer: StoredScorer, n_steps: int, run: TrainingRun) -> FitResult:
+        held_out = self.split.held_out if self.split else None
+        return FitResult(
+            scorer,
+            n_steps=n_steps,
+            n_epochs=n_steps / run.n_steps,
+            history=self.history,
+            validation=None if self.best is None else self.best["metrics"],
+            n_validation_users=int((held_out.user_degrees > 0).sum()) if held_out else 0,
+            stopped_by=None if self.best is None else self.best["stopped_by"],
+            seconds=self.seconds,
+        )
+
+
+def _seed_sequence(seed: int) -> np.random.SeedSequence:
+    if seed < 0:
+        raise ConfigError(
+            "a seed cannot be negative", where="--seed", found=str(seed), wanted="0 or more"
+        )
+    return np.random.SeedSequence(seed)

@@ -1,0 +1,220 @@
+"""Gradient training: everything that changes while a model is trained, step by step.
+
+Who watches, validates, saves or stops is the caller's business.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ratiorec.batches.users import Epochs, StaticEpochs, UserEpochs
+from ratiorec.data.interactions import Interactions
+from ratiorec.encoders.encoder import Encoder
+from ratiorec.errors import DivergenceError, ModelError
+from ratiorec.kernels.cuda_graph import CudaGraphStep
+from ratiorec.losses import Loss
+from ratiorec.scorers import StoredScorer
+from ratiorec.scorers.user_items import UserItems
+from ratiorec.settings import Settings, Training
+
+# a GPU is asked for its losses now and then only: each question waits for its answer
+STEPS_PER_BURST = 50
+
+
+class GradientTraining:
+    """One model in training: parameters, optimiser, random state and position.
+
+    `epoch` counts finished epochs and `step_in_epoch` the steps since; the random state is
+    the one at the start of the current epoch, so a run restored in mid-epoch deals the same
+    batches again and skips those it has seen.
+    """
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        loss: Loss,
+        epochs: Epochs,
+        settings: Training,
+        *,
+        histories: UserItems,
+        rng: np.random.Generator,
+        device: torch.device,
+    ) -> None:
+        self.encoder = encoder
+        self.loss = loss
+        self.epochs = epochs
+        self.settings = settings
+        self.device = device
+        self.epoch = 0
+        self.step_in_epoch = 0
+        self._histories = histories
+        self._rng = rng
+        self._epoch_start = rng.bit_generator.state
+        # a child's draws leave the batches of the parent as they are
+        self._noise_seed = int(rng.spawn(1)[0].integers(2**62))
+        on_card = device.type == "cuda"
+        self.encoder.noise = torch.Generator(device).manual_seed(self._noise_seed)
+        # on a card a number that a recorded step can be told anew
+        self._rate = settings.learning_rate
+        rate_of_steps = torch.tensor(self._rate, device=device) if on_card else self._rate
+        self._optimizer = torch.optim.Adam(
+            encoder.parameters(), lr=rate_of_steps, fused=True, capturable=on_card
+        )
+        self._burst = STEPS_PER_BURST if on_card else 1
+        self._take_step: Callable[[Any], Tensor] = self._eager_step
+        if on_card and epochs.same_shape:
+            self._take_step = CudaGraphStep(self._eager_step, noise=self.encoder.noise)
+
+    @classmethod
+    def start(
+        cls,
+        data: Interactions,
+        settings: Settings,
+        *,
+        rng: np.random.Generator,
+        device: torch.device,
+    ) -> GradientTraining:
+        """A run at its beginning; everything random in it comes from `rng`."""
+        return cls(
+            settings.encoder(data, rng=rng, device=device),
+            settings.risk,
+            _of_one_size(settings.batches(data, device=device), settings.risk, device),
+            settings.training,
+            histories=UserItems.of(data),
+            rng=rng,
+            device=device,
+        )
+
+    ready = True
+    """A descent may be judged at any time."""
+
+    @property
+    def n_steps(self) -> int:
+        """Steps in an epoch."""
+        return self.epochs.n_steps
+
+    @property
+    def last_step(self) -> int:
+        """Where it ends if nothing stops it earlier."""
+        return self.settings.epochs * self.n_steps
+
+    @property
+    def step(self) -> int:
+        """Steps taken since the beginning."""
+        return self.epoch * self.n_steps + self.step_in_epoch
+
+    def one_epoch(self, until: int) -> Iterator[list[float]]:
+        """Take the rest of the current epoch's steps, but none after step `until`.
+
+        Gives the risks of one step or, on a graphics card, of a burst of them.
+        """
+        self._rng.bit_generator.state = self._epoch_start
+        taken_before = self.step_in_epoch
+        risks: list[Tensor] = []
+        for position, dealt in enumerate(self.epochs(self._rng)):
+            if position < taken_before:
+                continue
+            if self.device.type == "cpu":  # a card's noise goes on from step to step by itself
+                assert self.encoder.noise is not None
+                self.encoder.noise.manual_seed(self._noise_seed + self.step)
+            self._set_rate(self.settings.learning_rate * self.settings.lr_schedule(self.step))
+            risks.append(self._take_step(dealt.to(self.device)))
+            self._move_on()
+            if len(risks) == self._burst or self.step_in_epoch == 0 or self.step >= until:
+                yield self._finite(risks)
+                risks = []
+            if self.step >= until:
+                return
+
+    def _set_rate(self, rate: float) -> None:
+        if rate == self._rate:
+            return
+        self._rate = rate
+        for group in self._optimizer.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _move_on(self) -> None:
+        """Count a step; after an epoch's last one the run stands at the start of the next."""
+        self.step_in_epoch += 1
+        if self.step_in_epoch == self.n_steps:
+            self.epoch += 1
+            self.step_in_epoch = 0
+            self._epoch_start = self._rng.bit_generator.state
+
+    def _eager_step(self, dealt: Any) -> Tensor:
+        self._optimizer.zero_grad()
+        batch = self.epochs.complete(dealt)
+        risk = self.loss(self.encoder(batch), batch)
+        (risk + self.settings.l2 * self.encoder.penalty(batch)).backward()  # type: ignore[no-untyped-call]
+        self._optimizer.step()
+        return risk.detach()
+
+    def _finite(self, risks: Sequence[Tensor]) -> list[float]:
+        values: list[float] = torch.stack(list(risks)).tolist()
+        for place, value in enumerate(values):
+            if not math.isfinite(value):
+                step = self.step - len(values) + 1 + place
+                raise DivergenceError(
+                    "training diverged",
+                    where=f"step {step} (epoch {(step - 1) // self.n_steps + 1})",
+                    found=f"a risk of {value}",
+                    wanted="a finite risk; a lower training.learning_rate usually helps",
+                )
+        return values
+
+    def scorer(self) -> StoredScorer:
+        """The model as it stands, refused where it is not finite."""
+        try:
+            return self.encoder.scorer(self._histories)
+        except ModelError as error:
+            raise DivergenceError(
+                "training diverged",
+                where=f"the model after step {self.step}",
+                found=f"numbers that are not finite ({error.found})",
+                wanted="a finite model; a lower training.learning_rate usually helps",
+            ) from error
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """A copy of all that is needed to go on: tensors, and what fits into JSON."""
+        tensors = {f"parameter.{k}": v.detach() for k, v in self.encoder.state_dict().items()}
+        for index, slots in self._optimizer.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{k}": v for k, v in slots.items()}
+        position = {
+            "epoch": self.epoch,
+            "step_in_epoch": self.step_in_epoch,
+            "epoch_start": self._epoch_start,
+        }
+        return {k: v.cpu().clone() for k, v in tensors.items()}, position
+
+    def restore(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
+        """Continue where `state` was taken."""
+        prefix = "parameter."
+        self.encoder.load_state_dict(
+            {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
+        )
+        slots: dict[int, dict[str, Tensor]] = {}
+        for key, value in tensors.items():
+            if key.startswith("optimiser."):
+                _, index, name = key.split(".")
+                slots.setdefault(int(index), {})[name] = value.clone()  # torch would keep it
+        groups = self._optimizer.state_dict()["param_groups"]
+        self._optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        self.epoch = position["epoch"]
+        self.step_in_epoch = position["step_in_epoch"]
+        self._epoch_start = position["epoch_start"]
+
+
+def _of_one_size(epochs: Epochs, loss: Loss, device: torch.device) -> Epochs:
+    """On a GPU, batches of one size wherever the loss ignores padding."""
+    if device.type != "cuda" or not loss.supports_padding:
+        return epochs
+    return StaticEpochs(epochs, device) if isinstance(epochs, UserEpochs) else epochs

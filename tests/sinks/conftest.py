@@ -1,0 +1,49 @@
+"""A place of each kind to which lists are written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ratiorec.sinks import ParquetFile, Sqlite, destination_of
+from support.destinations_places import Place, Row, in_parquet, in_sqlite
+from support.postgres_server import PostgresServer, postgres
+
+__all__ = ["postgres"]
+
+
+@pytest.fixture
+def sqlite_place(tmp_path: Path) -> Place:
+    path = tmp_path / "lists.db"
+    return Place(Sqlite(path), lambda: in_sqlite(path))
+
+
+@pytest.fixture
+def postgres_place(postgres: PostgresServer) -> Place:
+    url = postgres.new_database()
+    query = 'SELECT * FROM recommendations ORDER BY user_id COLLATE "C", rank'
+    number = "SELECT * FROM recommendations ORDER BY user_id, rank"
+
+    def rows() -> list[Row]:
+        kinds = postgres.execute(
+            "SELECT data_type FROM information_schema.columns "
+            "WHERE table_name = 'recommendations' AND column_name = 'user_id'",
+            url,
+        )
+        found = postgres.execute(query if kinds == [("text",)] else number, url)
+        # its shortest text for a float32 is not that of the same number as a float64
+        return [(user, item, float(np.float32(score)), rank) for user, item, score, rank in found]
+
+    return Place(destination_of(url), rows)
+
+
+@pytest.fixture(params=["parquet", "sqlite", "postgres"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    if request.param != "parquet":
+        found = request.getfixturevalue(f"{request.param}_place")
+        assert isinstance(found, Place)
+        return found
+    path = tmp_path / "lists.parquet"
+    return Place(ParquetFile(path), lambda: in_parquet(path))
