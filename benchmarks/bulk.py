@@ -27,13 +27,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ratiorec_lab.bench.stand_in import random_model, random_pairs
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers.topk import Exact
 from ratiorec.scorers.user_items import UserItems
 from ratiorec.sinks import Job, destination_of, write_lists
+from ratiorec_lab.bench.stand_in import random_model, random_pairs
 
 FLOOR = "ranking alone"
 

@@ -21,11 +21,11 @@ import torch
 
 from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Dataset
-from ratiorec.kernels.backends import EXECUTIONS
+from ratiorec.kernels.unlabelled import BACKENDS
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.presets import preset
 from ratiorec.settings import Settings
-from ratiorec.training.validation import judge
+from ratiorec.training.fit import evaluate_on_device
 
 REFERENCE = "reference"
 
@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=120)
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2])
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--executions", nargs="+", choices=EXECUTIONS)
+    parser.add_argument("--executions", nargs="+", choices=BACKENDS)
     options = parser.parse_args()
     device = torch.device(options.device)
     usual = [REFERENCE, "tiled", *(["triton"] if device.type == "cuda" else [])]
@@ -65,14 +65,14 @@ def train(
     assert isinstance(settings, Settings)
     assert isinstance(settings.risk, DensityRatio)
     assert dataset.test is not None
-    settings = replace(settings, risk=replace(settings.risk, execution=EXECUTIONS[execution]))
+    settings = replace(settings, risk=replace(settings.risk, execution=BACKENDS[execution]))
     started = time.perf_counter()
     run = settings.descent(dataset.train, rng=np.random.default_rng(seed), device=device)
     while run.step < n_steps:
         for _ in run.one_epoch(n_steps):
             pass
     seconds = round(time.perf_counter() - started, 3)
-    metrics = judge(run.scorer(), dataset.train, dataset.test, device=device)
+    metrics = evaluate_on_device(run.scorer(), dataset.train, dataset.test, device=device)
     print(f"{execution}, seed {seed}: {metrics}, {seconds} s", file=sys.stderr, flush=True)
     return {"execution": execution, "seed": seed, "seconds": seconds, **metrics}
 

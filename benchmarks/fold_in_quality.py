@@ -42,7 +42,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from ratiorec_lab.reproduce.exhibits import Measured
 
 import ratiorec as rr
 from ratiorec.data.interactions import Dataset, Interactions
@@ -54,6 +53,7 @@ from ratiorec.presets import preset
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.scorers.user_items import UserItems, some_of
 from ratiorec.settings import Settings
+from ratiorec_lab.reproduce.exhibits import Measured
 
 METRICS = ("recall@20", "ndcg@20")
 SHORT = (1, 2, 4)

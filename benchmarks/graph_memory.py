@@ -46,7 +46,7 @@ def measure(folder: Path, *, n_users: int, n_items: int) -> dict[str, Any]:
 
     from ratiorec.data.interactions import Interactions
     from ratiorec.data.vocabulary import Vocabulary
-    from ratiorec.encoders.graph import Graph
+    from ratiorec.encoders.lightgcn import Graph
 
     data = Interactions(
         Vocabulary.dense(n_users, kind="user"),

@@ -39,7 +39,7 @@ SETTINGS = {
     "encoder.dimension": 8,
     "encoder.n_layers": 1,
     "batches.n_users": 150,
-    "training.validate_every": 2,
+    "training.validate_every_epochs": 2,
     "training.min_steps_between_validations": 1,
     "training.patience": 2,
     "training.learning_rate": 0.03,

@@ -19,13 +19,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from ratiorec_lab.demo import POPULATION, ratio_correlation, recovery_settings
 from scipy.stats import rankdata
 
 from ratiorec.data.synthetic import SyntheticData
 from ratiorec.kernels.pointwise import GENERATORS
 from ratiorec.model.artifact import Artifact
 from ratiorec.training.experiment import fit
+from ratiorec_lab.demo import POPULATION, ratio_correlation, recovery_settings
 
 
 def main() -> None:
@@ -35,9 +35,7 @@ def main() -> None:
     parser.add_argument("--penalty", type=float, help="in place of that of the settings")
     options = parser.parse_args()
     cases = [
-        recover(name, seed, options.penalty)
-        for name in options.generators
-        for seed in options.seeds
+        recover(name, seed, options.l2) for name in options.generators for seed in options.seeds
     ]
     report = {
         "cases": cases,
@@ -54,14 +52,14 @@ def recover(name: str, seed: int, penalty: float | None) -> dict[str, Any]:
     data = POPULATION(rng=np.random.default_rng(seed))
     settings = recovery_settings(GENERATORS[name])
     if penalty is not None:
-        settings = replace(settings, training=replace(settings.training, penalty=penalty))
+        settings = replace(settings, training=replace(settings.training, l2=penalty))
     model = fit(data.dataset.train, settings=settings, seed=seed, device="cpu")
     return {
         "generator": name,
         "seed": seed,
         "spearman_pooled": round(ratio_correlation(model, data), 4),
         "spearman_mean_over_users": round(mean_over_users(model, data), 4),
-        "penalty": settings.training.penalty,
+        "penalty": settings.training.l2,
         "epochs": model.card["epochs"],
         "seconds": model.card["seconds"]["train"],
     }

@@ -23,17 +23,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ratiorec.kernels.backends import reference
-from ratiorec.kernels.pointwise import (
-    EXPONENTIAL,
-    KULLBACK_LEIBLER,
-    LEAST_SQUARES,
-    LOGISTIC,
-    SOFTPLUS,
-)
+from ratiorec.kernels.pointwise import EXPONENTIAL, KULLBACK_LEIBLER, LEAST_SQUARES, LOGISTIC, SOFTPLUS
 from ratiorec.kernels.triton import unlabelled as card
 from ratiorec.kernels.triton.unlabelled import PRODUCTS, Tiles, Triton, cut
-from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm
+from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm, reference
 
 N_ITEMS, DIMENSION = 40_981, 64
 Case = tuple[Tensor, Tensor, UnlabelledTerm, Tensor]

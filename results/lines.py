@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ratiorec.config import to_table
+from ratiorec.presets import preset
 from ratiorec_lab.reproduce.cell_files import CellFiles
 from ratiorec_lab.reproduce.curves import machine_of
 from ratiorec_lab.reproduce.exhibits import Measured
@@ -18,9 +20,6 @@ from ratiorec_lab.reproduce.plan import Plan
 from ratiorec_lab.reproduce.protocols import VALIDATED
 from ratiorec_lab.reproduce.published import QUALITY, quality
 from ratiorec_lab.reproduce.targets import TARGETS, cells_of
-
-from ratiorec.config import to_table
-from ratiorec.presets import preset
 
 Record = dict[str, Any]
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import intake
 import performance
 from lines import Line, Record, lines
-from ratiorec_lab.reproduce.names import METRICS, figure, listed
-from ratiorec_lab.reproduce.wording import difference_text
 
 from ratiorec.presets import PRESETS
+from ratiorec_lab.reproduce.names import METRICS, figure, listed
+from ratiorec_lab.reproduce.wording import difference_text
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent

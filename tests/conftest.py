@@ -7,6 +7,8 @@ import os
 from hypothesis import settings
 from jaxtyping import install_import_hook
 
+from support import shape_checks  # noqa: F401  # named to the hook below
+
 # the tensors here are small: two threads wait for each other longer than they work, and far
 # longer when test processes share the cores; tests of threads set their own number
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -14,11 +16,17 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # from here on these modules check the axes in their signatures, at every call
 install_import_hook(
     [
-        "ratiorec.batches",
-        "ratiorec.encoders",
+        "ratiorec.batches.pairs",
+        "ratiorec.batches.users",
+        "ratiorec.encoders.encoder",
+        "ratiorec.encoders.enmf",
+        "ratiorec.encoders.lightgcn",
+        "ratiorec.encoders.spectral",
+        "ratiorec.encoders.lightgcn",
+        "ratiorec.encoders.mult_vae",
+        "ratiorec.encoders.ngcf",
         "ratiorec.kernels",
-        "ratiorec.losses",
-        "ratiorec.solvers",
+        "ratiorec.solvers.wmf",
         "ratiorec.training.loop",
     ],
     "support.shape_checks.checked",

@@ -4,16 +4,19 @@ import dataclasses
 import json
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.batches import pairs as samplers
-from ratiorec.batches.pairs import PairBatches
-from ratiorec.batches.users import UserBatches
+from ratiorec.batches.settings import (
+    PairBatches,
+    PopularitySampler,
+    UniformSampler,
+    UserBatches,
+)
 from ratiorec.config import (
     from_table,
     merge,
@@ -23,30 +26,38 @@ from ratiorec.config import (
     settings_in,
     to_table,
 )
-from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.init import Normal, Spectral, Xavier
-from ratiorec.encoders.lightgcn import LightGCN
-from ratiorec.encoders.mult_vae import MultVAE
-from ratiorec.encoders.ngcf import NGCF
+from ratiorec.encoders.settings import (
+    NGCF,
+    Factorisation,
+    LightGCN,
+    MultVAE,
+    Normal,
+    Spectral,
+    Xavier,
+)
 from ratiorec.errors import ConfigError
-from ratiorec.kernels.backends import EXECUTIONS
-from ratiorec.kernels.pointwise import EXPONENTIAL, GENERATORS, KULLBACK_LEIBLER, LINKS, Generator
+from ratiorec.kernels.pointwise import GENERATORS, LINKS, Generator
+from ratiorec.kernels.unlabelled import BACKENDS
+from ratiorec.losses import losses
 from ratiorec.losses.bpr import BPR
 from ratiorec.losses.density_ratio import (
-    SAMPLING,
+    BackendName,
+    CandidateCorrection,
     DensityRatio,
     FrozenWeights,
+    GeneratorName,
     HardSampleWeights,
+    LinkName,
     PopularityWeights,
     UniformWeights,
 )
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
-from ratiorec.parts import CONSTANTS, KINDS
+from ratiorec.model.foldin.newton import CURVATURES
+from ratiorec.model.foldin.newton import LINKS as FOLD_IN_LINKS
 from ratiorec.presets import PRESETS
-from ratiorec.settings import Settings, SolverSettings, TwoStageSettings
+from ratiorec.settings import Settings, SolverSettings, Training, TwoStageSettings
 from ratiorec.shapes import Embeddings
-from ratiorec.solvers.ease import EASE
-from ratiorec.training.loop import Training
+from ratiorec.solvers.settings import EASE
 
 EXPERIMENTS = sorted((Path(__file__).parents[1] / "experiments").glob("*.toml"))
 
@@ -57,48 +68,47 @@ weights = st.one_of(
     st.just(UniformWeights()),
     st.builds(PopularityWeights, exponent=st.floats(-2, 2)),
 )
-links = st.sampled_from(list(LINKS.values()))
-executions = st.sampled_from(list(EXECUTIONS.values()))
+links = st.sampled_from(get_args(LinkName))
+backends = st.sampled_from(get_args(BackendName))
 risks = st.one_of(
     st.builds(
         DensityRatio,
-        generator=st.sampled_from(list(GENERATORS.values())),
+        generator=st.sampled_from(get_args(GeneratorName)),
         link=links,
         weights=weights,
-        sampling=st.sampled_from(list(SAMPLING.values())),
+        candidate_correction=st.sampled_from(get_args(CandidateCorrection)),
         upper_bound=st.one_of(st.just(math.inf), rates),
-        execution=executions,
+        backend=backends,
     ),
-    st.builds(WeightedDRE, link=links, weights=weights, execution=executions),
-    st.builds(WeightedPU, link=links, weights=weights, execution=executions),
+    st.builds(WeightedDRE, link=links, weights=weights, backend=backends),
+    st.builds(WeightedPU, link=links, weights=weights, backend=backends),
 )
-initials = st.one_of(st.builds(Xavier, gain=rates), st.builds(Normal, deviation=rates))
+initials = st.one_of(st.builds(Xavier, gain=rates), st.builds(Normal, std=rates))
 encoders = st.one_of(
-    st.builds(Factorisation, dimension=counts, initial=initials),
-    st.builds(NGCF, dimension=counts, dropout=st.floats(0, 0.9), initial=initials),
+    st.builds(Factorisation, dimension=counts, init=initials),
+    st.builds(NGCF, dimension=counts, dropout=st.floats(0, 0.9), init=initials),
     st.builds(
         LightGCN,
         dimension=counts,
         n_layers=st.integers(0, 5),
         self_loops=st.booleans(),
-        initial=initials,
+        init=initials,
     ),
 )
 trainings = st.builds(
     Training,
     learning_rate=rates,
-    penalty=rates,
+    l2=rates,
     epochs=counts,
-    validate_every=counts,
+    validate_every_epochs=counts,
     min_steps_between_validations=counts,
     patience=counts,
-    min_gain=st.floats(0, 1),
-    tail=st.floats(0, 1),
+    min_relative_gain=st.floats(0, 1),
+    extra_patience_fraction=st.floats(0, 1),
 )
 some_samplers = st.one_of(
-    st.just(samplers.UniformSampler()),
-    st.builds(samplers.PopularitySampler, exponent=st.floats(0, 2)),
-    st.builds(samplers.Dynamic, n_candidates=counts),
+    st.builds(UniformSampler, n_negatives=counts),
+    st.builds(PopularitySampler, exponent=st.floats(0, 2)),
 )
 all_settings = st.one_of(
     st.builds(
@@ -111,7 +121,7 @@ all_settings = st.one_of(
     st.builds(
         Settings,
         encoder=encoders,
-        risk=st.just(BPR()),
+        risk=st.builds(BPR, hardest=st.booleans()),
         batches=st.builds(PairBatches, n_pairs=counts, sampler=some_samplers),
         training=trainings,
     ),
@@ -156,21 +166,34 @@ def test_a_table_names_its_parts() -> None:
         "generator": "least-squares",
         "link": "softplus",
         "weights": {"kind": "hard-sample"},
-        "sampling": "inverse-inclusion",
+        "candidate_correction": "inverse-propensity",
         "upper_bound": 70.0,
-        "execution": "auto",
+        "backend": "auto",
     }
 
 
-@pytest.mark.parametrize("field", [*CONSTANTS, *KINDS])
-def test_every_field_with_a_choice_has_more_than_one(field: str) -> None:
-    assert len({**CONSTANTS, **KINDS}[field]) > 1
+def test_the_names_of_a_setting_are_those_that_have_an_implementation() -> None:
+    """What the torch-free settings allow, torch's kernels and the fold-in of numpy know."""
+    assert set(get_args(GeneratorName)) == GENERATORS.keys() == CURVATURES.keys()
+    assert set(get_args(LinkName)) == LINKS.keys() == FOLD_IN_LINKS.keys()
+    assert set(get_args(BackendName)) == BACKENDS.keys()
+
+
+def test_every_loss_of_the_library_is_found_by_its_name() -> None:
+    assert losses().keys() == {
+        "bpr",
+        "density-ratio",
+        "multinomial",
+        "weighted-dre",
+        "weighted-pu",
+        "whole-data",
+    }
 
 
 def test_a_part_made_in_code_is_named_by_its_class() -> None:
     first = Embeddings(torch.zeros(2, 1), torch.zeros(2, 1))
     made = Settings(risk=DensityRatio(weights=FrozenWeights(first)))
-    assert to_table(made)["risk"]["weights"] == {"kind": "frozen"}
+    assert to_table(made)["risk"]["weights"]["kind"] == "frozen"
 
 
 def test_a_generator_made_in_code_still_gives_a_table() -> None:
@@ -218,8 +241,8 @@ def test_the_refusal_of_a_setting_lists_those_that_there_are() -> None:
         ("training", "epochs", 5.0, "int"),
         ("training", "epochs", "5", "int"),
         ("training", "epochs", True, "int"),
-        ("training", "penalty", "much", "float"),
-        ("training", "penalty", False, "float"),
+        ("training", "l2", "much", "float"),
+        ("training", "l2", False, "float"),
         ("training", "learning_rate", None, "float"),
         ("training", "learning_rate", [0.1], "float"),
     ],
@@ -238,9 +261,9 @@ def test_a_truth_value_is_no_number_and_a_number_no_truth_value() -> None:
 
 
 def test_a_whole_number_will_do_for_a_real_one() -> None:
-    training = from_table(Settings, {"training": {"penalty": 1}}, where="").training
-    assert training.penalty == 1.0
-    assert type(training.penalty) is float
+    training = from_table(Settings, {"training": {"l2": 1}}, where="").training
+    assert training.l2 == 1.0
+    assert type(training.l2) is float
 
 
 @pytest.mark.parametrize(
@@ -250,7 +273,11 @@ def test_a_whole_number_will_do_for_a_real_one() -> None:
         ({"risk": {"generator": "kl"}}, "risk.kind", "None"),
         ({"risk": {"kind": "density-ratio", "generator": "kl"}}, "risk.generator", "'kl'"),
         ({"risk": {"kind": "density-ratio", "link": 3}}, "risk.link", "3"),
-        ({"risk": {"kind": "density-ratio", "sampling": ["a"]}}, "risk.sampling", "['a']"),
+        (
+            {"risk": {"kind": "density-ratio", "candidate_correction": ["a"]}},
+            "risk.candidate_correction",
+            "['a']",
+        ),
         ({"risk": {"kind": "density-ratio", "weights": "hard"}}, "risk.weights.kind", "'hard'"),
         ({"encoder": {"kind": 7}}, "encoder.kind", "7"),
         ({"encoder": "gcmc"}, "encoder.kind", "'gcmc'"),
@@ -274,7 +301,7 @@ def test_a_number_where_a_table_belongs_is_refused(section: str) -> None:
     ("table", "where"),
     [
         ({"training": {"epochs": 0}}, "training.epochs"),
-        ({"training": {"penalty": -0.1}}, "training.penalty"),
+        ({"training": {"l2": -0.1}}, "training.l2"),
         ({"training": {"learning_rate": math.nan}}, "training.learning_rate"),
         ({"batches": {"kind": "users", "n_users": 0}}, "batches.n_users"),
         ({"risk": {"kind": "density-ratio", "upper_bound": 0}}, "risk.upper_bound"),
@@ -286,12 +313,10 @@ def test_a_number_out_of_range_is_refused_by_its_part(table: dict[str, Any], whe
 
 
 def test_a_kind_that_another_part_takes_is_refused_where_it_does_not_fit() -> None:
-    spectral = {"initial": {"kind": "spectral", "length": 1.0}}
+    spectral = {"init": {"kind": "spectral", "rms_length": 1.0}}
     fits = from_table(LightGCN, spectral, where="encoder")
-    assert fits.initial == Spectral(length=1.0)
-    with pytest.raises(
-        ConfigError, match=r"encoder\.initial\.kind.*wanted: one of xavier, normal\)"
-    ):
+    assert fits.init == Spectral(rms_length=1.0)
+    with pytest.raises(ConfigError, match=r"encoder\.init\.kind.*wanted: one of xavier, normal\)"):
         from_table(MultVAE, spectral, where="encoder")
 
 
@@ -303,9 +328,9 @@ def test_a_kind_may_be_given_by_its_name_alone() -> None:
 
 
 def test_merging_changes_only_what_is_named() -> None:
-    old = {"training": {"epochs": 3, "penalty": 0.1}, "batches": {"n_users": 5}}
+    old = {"training": {"epochs": 3, "l2": 0.1}, "batches": {"n_users": 5}}
     merged = merge(old, {"training": {"epochs": 7}})
-    assert merged == {"training": {"epochs": 7, "penalty": 0.1}, "batches": {"n_users": 5}}
+    assert merged == {"training": {"epochs": 7, "l2": 0.1}, "batches": {"n_users": 5}}
     assert old["training"]["epochs"] == 3
 
 
@@ -335,7 +360,7 @@ def test_a_part_inside_a_part_is_replaced_alone() -> None:
     [
         ("risk.upper_bound=70", ["risk", "upper_bound"], 70),
         ("risk.upper_bound = inf", ["risk", "upper_bound"], math.inf),
-        ("training.penalty=1e-3", ["training", "penalty"], 0.001),
+        ("training.l2=1e-3", ["training", "l2"], 0.001),
         ("encoder.self_loops=false", ["encoder", "self_loops"], False),
         ("encoder=factorisation", ["encoder"], "factorisation"),
         ("risk.weights='uniform'", ["risk", "weights"], "uniform"),
@@ -362,7 +387,7 @@ def test_an_assignment_without_name_or_value_is_refused(text: str) -> None:
 
 def test_assignments_come_after_the_file_and_in_order(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
-    file.write_text("[training]\nepochs = 7\npenalty = 0.5\n[risk]\ngenerator='kullback-leibler'\n")
+    file.write_text("[training]\nepochs = 7\nl2 = 0.5\n[risk]\ngenerator='kullback-leibler'\n")
     settings = resolve(
         PRESETS["dre-mf"],
         file=file,
@@ -370,8 +395,8 @@ def test_assignments_come_after_the_file_and_in_order(tmp_path: Path) -> None:
     )
     assert settings == Settings(
         encoder=PRESETS["dre-mf"].encoder,
-        risk=DensityRatio(generator=KULLBACK_LEIBLER, link=EXPONENTIAL),
-        training=dataclasses.replace(PRESETS["dre-mf"].training, epochs=9, penalty=0.5),
+        risk=DensityRatio(generator="kullback-leibler", link="exponential"),
+        training=dataclasses.replace(PRESETS["dre-mf"].training, epochs=9, l2=0.5),
     )
 
 
@@ -424,9 +449,9 @@ def test_a_table_without_a_preset_says_which_sort_of_settings_it_holds() -> None
 
 def test_settings_of_one_sort_do_not_take_those_of_another() -> None:
     with pytest.raises(ConfigError, match="unknown setting"):
-        resolve(SolverSettings(EASE()), assignments=["training.penalty=1"])
+        resolve(SolverSettings(EASE()), assignments=["training.l2=1"])
     with pytest.raises(ConfigError, match="unknown setting"):
-        resolve(Settings(), assignments=["solver.penalty=1"])
+        resolve(Settings(), assignments=["solver.l2=1"])
 
 
 def test_assignments_reach_into_both_stages() -> None:

@@ -4,9 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from ratiorec.batches.pairs import PairBatches
-from ratiorec.batches.users import UserBatches
-from ratiorec.encoders.mult_vae import MultVAE
+from ratiorec.batches.settings import PairBatches, UserBatches
+from ratiorec.encoders.settings import MultVAE
 from ratiorec.errors import ConfigError
 from ratiorec.losses.bpr import BPR
 from ratiorec.losses.multinomial import Multinomial

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ratiorec_lab import demo
-from ratiorec_lab.demo import Demonstration
 from scipy.stats import spearmanr
 
 from ratiorec.data.synthetic import Synthetic, SyntheticData
@@ -15,6 +13,8 @@ from ratiorec.kernels.pointwise import KULLBACK_LEIBLER, LEAST_SQUARES, LOGISTIC
 from ratiorec.losses.density_ratio import DensityRatio, UniformWeights, as_sampled
 from ratiorec.settings import Settings
 from ratiorec.training.experiment import fit
+from ratiorec_lab import demo
+from ratiorec_lab.demo import Demonstration
 
 SMALL = Synthetic(n_users=200, n_items=80, mean_pairs=30)
 

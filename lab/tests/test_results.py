@@ -10,11 +10,11 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from lab_support.fake_cells import CARD, keep, know, metrics, record_of
+
+from lab_support.fake_cells import GPU, keep, know, metrics, record_of
 from ratiorec_lab.reproduce.cell_files import CellFiles
 from ratiorec_lab.reproduce.cells import cell_of
 from ratiorec_lab.reproduce.plan import Plan
-
 from support.command_line import CommandLine
 
 ROOT = Path(__file__).parent.parent
@@ -177,10 +177,10 @@ def test_cells_come_before_fits_of_the_same_device(tmp_path, lines):
     processor = {"device": "cpu", "cores": 2, "processor": "Some Processor"}
     write_fit(tmp_path, "ngcf", "fit-two.json", test=metrics(0.3), machine=processor)
     before = {line.key.device: line.measured("ndcg@20").values for line in lines(tmp_path)}
-    assert before == {CARD["accelerator"]: (0.2,), "2 cores, Some Processor": (0.3,)}
+    assert before == {GPU["accelerator"]: (0.2,), "2 cores, Some Processor": (0.3,)}
     write_cells(tmp_path, [cell("ngcf", seed=5)], test=metrics(0.1))
     after = {line.key.device: line.measured("ndcg@20").values for line in lines(tmp_path)}
-    assert after == before | {CARD["accelerator"]: (0.1,)}
+    assert after == before | {GPU["accelerator"]: (0.1,)}
 
 
 def test_fits_that_differ_in_the_seed_are_one_line(tmp_path, lines):
@@ -193,7 +193,7 @@ def test_fits_that_differ_in_the_seed_are_one_line(tmp_path, lines):
 
 
 def test_what_is_no_run_of_a_preset_on_the_test_part_has_no_line(tmp_path, lines):
-    changed = {"training.penalty": 0.5}
+    changed = {"training.l2": 0.5}
     write_cells(tmp_path, [cell("dregn-cf", changes=changed, on_validation=True)], test=None)
     paper = cell_of("dregn-cf", "gowalla", protocol="paper", seed=0)
     write_cells(tmp_path, [paper], test=metrics(0.2))
@@ -232,7 +232,7 @@ def test_the_readme_has_the_method_and_nothing_else(tmp_path, table, lines):
     assert (found[0]["peak memory"], found[0]["training"]) == ("2.0 GiB", "10 s")
 
 
-def test_rivals_are_on_a_card_where_they_were_run_on_one_the_best_first(tmp_path, table, lines):
+def test_rivals_are_on_a_gpu_where_they_were_run_on_one_the_best_first(tmp_path, table, lines):
     write_cells(tmp_path, [cell("dregn-cf"), cell("dregn-cf", "yelp2018")], test=metrics(0.1))
     write_cells(tmp_path, [cell("ngcf"), cell("pu", "amazon-book-75")], test=metrics(0.2))
     processor = {"device": "cpu", "cores": 2, "processor": "Some Processor"}

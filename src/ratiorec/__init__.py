@@ -1,7 +1,7 @@
 """Top-K recommendation from implicit feedback by density-ratio estimation.
 
-The pipeline, one way: a source gives `Interactions`; `fit` splits them, deals batches,
-encodes users and items as `Embeddings` and descends a risk; the result is an `Artifact`,
+The pipeline, one way: a source gives `Interactions`; `fit` splits them, makes batches, encodes
+users and items as `Embeddings` and minimises a loss by gradients; the result is an `Artifact`,
 which recommends, is evaluated, and is saved.
 
     import ratiorec as rr
@@ -26,6 +26,8 @@ _HOME = {
     "Dataset": "ratiorec.data.interactions",
     "FitOptions": "ratiorec.training.fit",
     "Interactions": "ratiorec.data.interactions",
+    "Loss": "ratiorec.losses",
+    "Query": "ratiorec.model.query",
     "RatioRec": "ratiorec.estimator",
     "RatiorecError": "ratiorec.errors",
     "Settings": "ratiorec.settings",
@@ -41,6 +43,8 @@ __all__ = [
     "Dataset",
     "FitOptions",
     "Interactions",
+    "Loss",
+    "Query",
     "RatioRec",
     "RatiorecError",
     "Settings",
@@ -58,7 +62,9 @@ if TYPE_CHECKING:
     from ratiorec.data.vocabulary import Vocabulary
     from ratiorec.errors import RatiorecError
     from ratiorec.estimator import RatioRec
+    from ratiorec.losses import Loss
     from ratiorec.model.artifact import Artifact
+    from ratiorec.model.query import Query
     from ratiorec.settings import Settings
     from ratiorec.training.experiment import fit
     from ratiorec.training.fit import FitOptions

@@ -169,6 +169,8 @@ def resolve(
     start: AnySettings, *, file: Path | None = None, assignments: Sequence[str] = ()
 ) -> AnySettings:
     """The settings of a preset, changed by a file and then by single assignments."""
+    if file is None and not assignments:
+        return start
     table = to_table(start)
     if file is not None:
         table = merge(table, read_toml(file))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.errors import ConfigError, ModelError, UnknownIdError
+from ratiorec.errors import ConfigError, ModelError, UnknownIdError, unknown_choice
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.rules import folded
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer, by_cosine
@@ -267,12 +267,7 @@ def _fit_options(given: Mapping[str, Any]) -> FitOptions:
 
     known = [option.name for option in fields(FitOptions)]
     if unknown := sorted(given.keys() - set(known)):
-        raise ConfigError(
-            "no such option of a run",
-            where="RatioRec",
-            found=", ".join(unknown),
-            wanted="one of " + ", ".join(known),
-        )
+        raise unknown_choice("no such option of a run", unknown[0], known, where="RatioRec")
     return FitOptions(**given)
 
 

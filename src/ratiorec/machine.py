@@ -1,4 +1,4 @@
-"""What a result was obtained with: machine, versions, commit."""
+"""Provenance of a result (machine, versions, commit), and the memory of the machine."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ratiorec import __version__
 
 
 def describe_machine(device: str) -> dict[str, Any]:
-    """Processor, cores, memory and, where one is used, the graphics card."""
+    """Processor, cores, memory and, where one is used, the GPU."""
     machine: dict[str, Any] = {
         "processor": _processor(),
         "cores": os.cpu_count(),
@@ -71,7 +71,7 @@ def commit() -> str | None:
 
 
 def peak_memory_mb() -> float:
-    """The most memory this process has held at once."""
+    """The peak of this process's memory."""
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -79,7 +79,7 @@ def peak_memory_mb() -> float:
 
 
 def available_memory_mb(device: str) -> float:
-    """The memory that may still be taken, on a graphics card the smaller of its own and the host's.
+    """The memory that may still be taken; on a GPU the smaller of its own and the host's.
 
     Nine tenths of what the system calls available; infinite where it does not tell.
     """
@@ -93,9 +93,10 @@ def available_memory_mb(device: str) -> float:
 
 
 def release_memory(device: str) -> bool:
-    """Give back what earlier work left, and let the peaks of memory begin anew where they can.
+    """Free what earlier work left, and reset the peaks of memory.
 
-    Whether that of the process could: Linux does so when told, other systems do not.
+    Returns:
+        Whether the peak of the process was reset; only Linux can do so.
     """
     gc.collect()
     if device.startswith("cuda"):
@@ -110,7 +111,7 @@ def release_memory(device: str) -> bool:
 
 
 def load_torch_whole(device: str) -> None:
-    """What the first optimiser loads takes seconds that no run should be charged with."""
+    """Import what torch loads with the first optimizer: seconds that no run should be charged."""
     import torch
 
     torch.optim.Adam([torch.zeros(1, device=device, requires_grad=True)])

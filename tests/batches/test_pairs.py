@@ -11,22 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratiorec.batches import pairs as pair_batches
-from ratiorec.batches.pairs import (
-    Dynamic,
-    PairBatch,
-    PairBatches,
-    PairEpochs,
-    PopularitySampler,
-    Sampler,
-    UniformSampler,
-    UserBalanced,
-)
+from ratiorec.batches.pairs import PairBatch, PairEpochs
+from ratiorec.batches.settings import AnySampler, PairBatches, PopularitySampler, UniformSampler
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, DataError
 from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")
-SAMPLERS = (UniformSampler(), PopularitySampler(), Dynamic(3))
+SAMPLERS = (UniformSampler(), PopularitySampler(), UniformSampler(3))
 seeds = st.integers(0, 2**32)
 
 
@@ -90,7 +82,7 @@ def test_all_batches_have_the_same_shape_and_are_as_few_as_possible(seed: int) -
     size = epochs.batch_size
     assert {tuple(batch.users.shape) for batch in batches} == {(size,)}
     assert {tuple(batch.items.shape) for batch in batches} == {(size,)}
-    assert {tuple(batch.unlabelled.shape) for batch in batches} == {(size, epochs.draw.n_drawn)}
+    assert {tuple(batch.negatives.shape) for batch in batches} == {(size, epochs.draw.n_drawn)}
     assert len(batches) == epochs.n_steps
     assert size <= epochs.largest_batch
     assert (len(batches) - 1) * epochs.largest_batch < len(epochs.users)
@@ -100,7 +92,7 @@ def test_all_batches_have_the_same_shape_and_are_as_few_as_possible(seed: int) -
 def test_unlabelled_items_are_not_positives_of_their_user(seed: int) -> None:
     data, epochs, rng = draw(seed)
     for batch in epochs(rng):
-        for user, items in zip(batch.users.tolist(), batch.unlabelled.tolist(), strict=True):
+        for user, items in zip(batch.users.tolist(), batch.negatives.tolist(), strict=True):
             assert not set(items) & set(data.positives(user).tolist())
 
 
@@ -115,7 +107,7 @@ def test_an_order_is_no_likelier_than_another() -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_the_same_seed_deals_the_same_batches(sampler: Sampler) -> None:
+def test_the_same_seed_deals_the_same_batches(sampler: AnySampler) -> None:
     epochs = PairBatches(7, sampler)(some_data(), device=CPU)
     first, second = (list(epochs(np.random.default_rng(1))) for _ in range(2))
     assert all(are_equal(a, b) for a, b in zip(first, second, strict=True))
@@ -125,7 +117,7 @@ def test_another_seed_deals_others() -> None:
     epochs = PairBatches(7)(some_data(), device=CPU)
     first, second = (next(epochs(np.random.default_rng(seed))) for seed in (1, 2))
     assert pairs_of(first) != pairs_of(second)
-    assert not torch.equal(first.unlabelled, second.unlabelled)
+    assert not torch.equal(first.negatives, second.negatives)
 
 
 def test_epochs_differ_from_one_another() -> None:
@@ -133,7 +125,7 @@ def test_epochs_differ_from_one_another() -> None:
     rng = np.random.default_rng(1)
     first, second = next(epochs(rng)), next(epochs(rng))
     assert pairs_of(first) != pairs_of(second)
-    assert not torch.equal(first.unlabelled, second.unlabelled)
+    assert not torch.equal(first.negatives, second.negatives)
 
 
 @pytest.fixture
@@ -144,7 +136,7 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small_chunks")
 def test_an_epoch_that_is_dealt_again_goes_on_as_it_did() -> None:
-    epochs = PairBatches(7, Dynamic(3))(some_data(), device=CPU)
+    epochs = PairBatches(7, UniformSampler(3))(some_data(), device=CPU)
     rng = np.random.default_rng(1)
     at_start = rng.bit_generator.state
     whole = list(epochs(rng))
@@ -172,7 +164,7 @@ def test_the_generator_of_the_process_is_left_alone() -> None:
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.usefixtures("small_chunks")
-def test_items_are_drawn_for_several_batches_at_once_but_not_for_all(sampler: Sampler) -> None:
+def test_items_are_drawn_for_several_batches_at_once_but_not_for_all(sampler: AnySampler) -> None:
     epochs = PairBatches(7, sampler)(some_data(), device=CPU)
     asked_for: list[int] = []
 
@@ -199,10 +191,12 @@ def test_a_batch_larger_than_what_is_drawn_at_a_time_is_drawn_whole(
 
 
 def test_the_penalty_sees_positives_and_unlabelled_items_apart() -> None:
-    batch = next(PairBatches(5, Dynamic(3))(some_data(), device=CPU)(np.random.default_rng(1)))
+    batch = next(
+        PairBatches(5, UniformSampler(3))(some_data(), device=CPU)(np.random.default_rng(1))
+    )
     positives, unlabelled = batch.item_groups
     assert torch.equal(positives.items, batch.items)
-    assert torch.equal(unlabelled.items, batch.unlabelled)
+    assert torch.equal(unlabelled.items, batch.negatives)
     assert positives.mask is unlabelled.mask is None
 
 
@@ -235,7 +229,7 @@ def test_a_batch_without_pairs_is_refused(n_pairs: int) -> None:
 def test_equal_users_are_dealt_equally_often_and_their_pairs_too() -> None:
     # user 0 has one item, user 1 three, user 2 every item and user 3 none
     data = interactions([0, 1, 1, 1, 2, 2, 2, 2], [3, 0, 1, 2, 0, 1, 2, 3], n_users=4, n_items=4)
-    epochs = PairBatches(4, dealing=UserBalanced())(data, device=CPU)
+    epochs = PairBatches(4, pair_order="user-balanced")(data, device=CPU)
     rng = np.random.default_rng(0)
     shown = Counter(pair for _ in range(2000) for batch in epochs(rng) for pair in pairs_of(batch))
     n_shown = 2000 * 4
@@ -247,14 +241,14 @@ def test_equal_users_are_dealt_equally_often_and_their_pairs_too() -> None:
 
 
 def test_equal_users_are_dealt_in_batches_of_one_size_that_follow_from_the_seed() -> None:
-    epochs = PairBatches(16, dealing=UserBalanced())(some_data(), device=CPU)
+    epochs = PairBatches(16, pair_order="user-balanced")(some_data(), device=CPU)
     first, second, other = (list(epochs(np.random.default_rng(seed))) for seed in (1, 1, 2))
     assert {len(batch.users) for batch in first} == {epochs.batch_size}
     assert len(first) == epochs.n_steps
     assert all(are_equal(a, b) for a, b in zip(first, second, strict=True))
     assert not all(are_equal(a, b) for a, b in zip(first, other, strict=True))
     for batch in first:
-        assert not (batch.unlabelled == batch.items.unsqueeze(1)).any()
+        assert not (batch.negatives == batch.items.unsqueeze(1)).any()
 
 
 def test_few_pairs_still_make_as_many_steps_as_asked_for() -> None:

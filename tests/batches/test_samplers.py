@@ -12,14 +12,11 @@ from scipy import stats
 
 from ratiorec.batches.pairs import (
     TOTAL_WEIGHT,
-    Dynamic,
-    PopularitySampler,
-    Sampler,
     UniformDraw,
-    UniformSampler,
     WeightedDraw,
     whole_weights,
 )
+from ratiorec.batches.settings import AnySampler, PopularitySampler, UniformSampler
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from reference.pairwise import missing
@@ -31,7 +28,7 @@ SAMPLERS = (
     PopularitySampler(),
     PopularitySampler(0.0),
     PopularitySampler(40.0),
-    Dynamic(3),
+    UniformSampler(3),
 )
 seeds = st.integers(0, 2**32)
 
@@ -94,7 +91,7 @@ def test_long_items_begin_and_end_where_their_weights_say() -> None:
 
 
 @given(seed=seeds, sampler=st.sampled_from(SAMPLERS))
-def test_no_draw_is_a_positive_of_its_user(seed: int, sampler: Sampler) -> None:
+def test_no_draw_is_a_positive_of_its_user(seed: int, sampler: AnySampler) -> None:
     data = random_data(seed)
     eligible = [user for user in range(data.n_users) if lacked_by(data, user)]
     draw = sampler(data, device=CPU)
@@ -105,15 +102,15 @@ def test_no_draw_is_a_positive_of_its_user(seed: int, sampler: Sampler) -> None:
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_a_user_who_lacks_a_single_item_always_gets_it(sampler: Sampler) -> None:
+def test_a_user_who_lacks_a_single_item_always_gets_it(sampler: AnySampler) -> None:
     users, items = [0] * 9 + [1], [0, 1, 2, 3, 4, 5, 6, 8, 9, 4]
     data = interactions(users, items, n_users=2, n_items=10)
     found = sampler(data, device=CPU)(many(0, 50), rng=generator(0))
     assert set(found.flatten().tolist()) == {7}
 
 
-@pytest.mark.parametrize("sampler", [UniformSampler(), Dynamic(4)])
-def test_all_items_that_the_user_lacks_are_equally_likely(sampler: Sampler) -> None:
+@pytest.mark.parametrize("sampler", [UniformSampler(), UniformSampler(4)])
+def test_all_items_that_the_user_lacks_are_equally_likely(sampler: AnySampler) -> None:
     data = interactions([0, 0, 0, 1], [1, 2, 9, 0], n_users=3, n_items=10)
     draw = sampler(data, device=CPU)
     for user in range(3):
@@ -187,9 +184,10 @@ def test_a_hundred_million_items_are_not_too_many() -> None:
 
 
 @pytest.mark.parametrize(
-    ("sampler", "n_drawn"), [(UniformSampler(), 1), (PopularitySampler(), 1), (Dynamic(5), 5)]
+    ("sampler", "n_drawn"),
+    [(UniformSampler(), 1), (PopularitySampler(), 1), (UniformSampler(5), 5)],
 )
-def test_a_user_gets_as_many_items_as_the_sampler_says(sampler: Sampler, n_drawn: int) -> None:
+def test_a_user_gets_as_many_items_as_the_sampler_says(sampler: AnySampler, n_drawn: int) -> None:
     draw = sampler(interactions([0], [0], n_users=1, n_items=3), device=CPU)
     assert draw.n_drawn == n_drawn
     assert draw(many(0, 4), rng=generator(0)).shape == (4, n_drawn)
@@ -200,13 +198,13 @@ def test_one_candidate_is_the_uniform_draw() -> None:
     eligible = torch.tensor([u for u in range(data.n_users) if lacked_by(data, u)]).repeat(9)
     found = [
         part(data, device=CPU)(eligible, rng=generator(2))
-        for part in (UniformSampler(), Dynamic(1))
+        for part in (UniformSampler(), UniformSampler(1))
     ]
     assert torch.equal(*found)
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)
-def test_the_same_generator_draws_the_same_items(sampler: Sampler) -> None:
+def test_the_same_generator_draws_the_same_items(sampler: AnySampler) -> None:
     data = interactions([0, 1, 1, 2], [0, 0, 5, 7], n_users=3, n_items=40)
     users = torch.tensor([0, 1, 2]).repeat(30)
     draw = sampler(data, device=CPU)
@@ -236,7 +234,7 @@ def test_an_exponent_that_makes_no_probability_is_refused(exponent: float) -> No
         PopularitySampler(exponent)
 
 
-@pytest.mark.parametrize("n_candidates", [0, -1])
-def test_a_choice_from_nothing_is_refused(n_candidates: int) -> None:
-    with pytest.raises(ConfigError, match=r"batches\.sampler\.n_candidates"):
-        Dynamic(n_candidates)
+@pytest.mark.parametrize("sampler", [UniformSampler, PopularitySampler])
+def test_a_draw_of_no_negatives_is_refused(sampler: type[AnySampler]) -> None:
+    with pytest.raises(ConfigError, match=r"batches\.sampler\.n_negatives"):
+        sampler(n_negatives=0)

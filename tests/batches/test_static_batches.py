@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratiorec.batches import users as static_batches
-from ratiorec.batches.users import StaticEpochs, UserBatches
+from ratiorec.batches.settings import UserBatches
+from ratiorec.batches.users import StaticEpochs
 from ratiorec.data.interactions import Interactions
 from support.small_data import interactions, random_interactions
 

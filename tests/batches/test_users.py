@@ -8,8 +8,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.batches.settings import inclusion_probability
-from ratiorec.batches.users import Batch, UserBatches, UserEpochs
+from ratiorec.batches.settings import UserBatches, inclusion_probability
+from ratiorec.batches.users import Batch, UserEpochs
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from support.small_data import interactions, random_interactions

@@ -8,14 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratiorec.batches.users import UserBatches
+from ratiorec.batches.settings import UserBatches
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.synthetic import Synthetic
-from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders.settings import LightGCN
 from ratiorec.model.artifact import Artifact
-from ratiorec.settings import Settings
+from ratiorec.settings import Settings, Training
 from ratiorec.training.experiment import fit
-from ratiorec.training.loop import Training
 from support.command_line import CommandLine
 
 
@@ -61,7 +60,7 @@ def trained(dataset: Dataset) -> Artifact:
         encoder=LightGCN(4, n_layers=1),
         batches=UserBatches(20),
         training=Training(
-            learning_rate=0.1, epochs=3, validate_every=1, min_steps_between_validations=1
+            learning_rate=0.1, epochs=3, validate_every_epochs=1, min_steps_between_validations=1
         ),
     )
     return fit(dataset, settings=settings, device="cpu")

@@ -15,8 +15,8 @@ import pytest
 
 from ratiorec.model.artifact import Artifact
 from support.command_line import CommandLine, full_disk, in_a_process
-from support.destinations_places import expected, in_parquet, in_sqlite, small_model
 from support.postgres_server import PASSWORD, PostgresServer, postgres
+from support.sink_places import expected, in_parquet, in_sqlite, small_model
 
 __all__ = ["postgres"]
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ratiorec_lab import comparison_report
 
 from ratiorec import compare as comparison
 from ratiorec.cli import options, progress
 from ratiorec.errors import StorageError
 from ratiorec.model.artifact import Artifact
 from ratiorec.training.fit import StepTaken
+from ratiorec_lab import comparison_report
 from support.command_line import CommandLine, everything_in
 from support.quick_presets import QUICK, failing, use_presets
 

@@ -113,7 +113,7 @@ def test_a_settings_file_and_single_settings_are_laid_over_the_preset(
     cli: CommandLine, clicks: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "mine.toml").write_text(
-        '[risk]\nweights = "uniform"\n[training]\nepochs = 1\npenalty = 0.5\n'
+        '[risk]\nweights = "uniform"\n[training]\nepochs = 1\nl2 = 0.5\n'
     )
     outcome = cli(
         *("fit", clicks, "-o", "model", "--preset", "dre-mf", "--config", "mine.toml"),
@@ -127,7 +127,7 @@ def test_a_settings_file_and_single_settings_are_laid_over_the_preset(
         "initial": {"kind": "xavier", "gain": 0.1},
     }
     assert settings["risk"]["weights"] == {"kind": "uniform"}
-    assert (settings["training"]["epochs"], settings["training"]["penalty"]) == (2, 0.5)
+    assert (settings["training"]["epochs"], settings["training"]["l2"]) == (2, 0.5)
 
 
 def test_every_epoch_is_a_line_of_the_log(cli: CommandLine, clicks: Path, tmp_path: Path) -> None:
@@ -270,7 +270,7 @@ def test_a_real_ctrl_c_in_a_process_of_its_own(
     ("changed", "what"),
     [
         (("--seed", "1"), "seed differ"),
-        (("--set", "training.penalty=0.3"), "settings differ"),
+        (("--set", "training.l2=0.3"), "settings differ"),
         (("--validation", "0.3"), "validation differ"),
     ],
 )

@@ -41,7 +41,7 @@ EVERYONE = list(range(N_USERS))
 BY_USERS = [
     "training.epochs=60",
     "training.learning_rate=0.05",
-    "training.penalty=0.002",
+    "training.l2=0.002",
     "batches.n_users=12",
     "batches.min_steps_per_epoch=1",
 ]
@@ -55,7 +55,7 @@ QUICKLY = {
     "lightgcn": BY_PAIRS,
     "lightgcn-dns": BY_PAIRS,
     "ngcf": BY_PAIRS,
-    "bpr-mf": [*BY_PAIRS, "training.penalty=0.01"],
+    "bpr-mf": [*BY_PAIRS, "training.l2=0.01"],
     "mult-vae": [*BY_USERS, "encoder.hidden=16", "encoder.latent=8"],
     "dregn-cf-static": [
         *(f"{stage}.{change}" for stage in ("first", "second") for change in BY_USERS),

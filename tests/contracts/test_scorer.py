@@ -27,7 +27,7 @@ def stored(kind: str) -> StoredScorer:
 
 SCORER_MAKERS: dict[str, Callable[[], Scorer]] = {
     "cosine": lambda: by_cosine(random_floats(N_ITEMS, 12)),
-    "with a stranger": lambda: WithFallbackUser(
+    "with a fallback user": lambda: WithFallbackUser(
         stored("inner_product"), np.arange(N_ITEMS, dtype=np.float32)
     ),
     "similarity by weights": lambda: stored("item_weights").similarity(),

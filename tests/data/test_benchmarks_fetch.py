@@ -1,18 +1,22 @@
 from __future__ import annotations
 
+import importlib.util
 import os
+import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from ratiorec.data.benchmarks import fetch, load
 from ratiorec.data.download import HttpDownload
-from ratiorec.data.registry import BENCHMARKS
-from ratiorec.errors import ConfigError, DataNotFoundError, DownloadError, StorageError
+from ratiorec.data.registry import BENCHMARKS, InAWheel
+from ratiorec.errors import ConfigError, DataError, DataNotFoundError, DownloadError, StorageError
 from support.file_server import serving
-from support.tiny_benchmarks import REGISTRY, TEST, TINY, TRAIN, hide_data, put
+from support.tiny_benchmarks import INTER, ITEM, MOVIES, REGISTRY, TEST, TINY, TRAIN, hide_data, put
 
 HURRIED = HttpDownload(n_attempts=1, timeout_seconds=5, pause_seconds=0)
+needs_pip = pytest.mark.skipif(importlib.util.find_spec("pip") is None, reason="no pip here")
 REAL_DATA = Path(os.environ.get("RATIOREC_DATA", "nowhere")).resolve()
 
 
@@ -54,7 +58,7 @@ def test_only_the_wrong_file_of_a_copy_is_fetched_again(tmp_path: Path) -> None:
     put(tmp_path / "tiny", train=b"0 1\n")
     with serving(served()) as server:
         fetch("tiny", data_dir=tmp_path, base_url=server.url, registry=REGISTRY)
-    assert [path for path, _ in server.requests] == ["/tiny/train.txt"]
+    assert server.requests == ["/tiny/train.txt"]
     assert (tmp_path / "tiny" / "train.txt").read_bytes() == TRAIN
 
 
@@ -108,7 +112,7 @@ def test_a_place_that_cannot_hold_a_folder_is_told(tmp_path: Path) -> None:
         fetch("tiny", data_dir=tmp_path / "file", base_url="http://127.0.0.1:9", registry=REGISTRY)
 
 
-def test_a_real_benchmark_downloads_with_its_blob_id(tmp_path: Path) -> None:
+def test_a_real_benchmark_downloads_with_its_hash(tmp_path: Path) -> None:
     if not (REAL_DATA / "yelp2018" / "train.txt").exists():
         pytest.skip("no yelp2018 in $RATIOREC_DATA")
     source = REAL_DATA / "yelp2018"
@@ -117,3 +121,90 @@ def test_a_real_benchmark_downloads_with_its_blob_id(tmp_path: Path) -> None:
         fetch("yelp2018", data_dir=tmp_path, base_url=server.url)
         assert len(server.requests) == 2
     assert load("yelp2018", data_dir=tmp_path).train.n_pairs == 1_237_259
+
+
+def wheel_index(folder: Path, monkeypatch: pytest.MonkeyPatch, members: dict[str, bytes]) -> None:
+    """Let pip see one wheel in a folder, and nothing else."""
+    folder.mkdir()
+    name = "ratiorec_tiny_movies-1.0"
+    with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl", "w") as wheel:
+        for path, content in members.items():
+            wheel.writestr(path, content)
+        about = "Metadata-Version: 2.1\nName: ratiorec-tiny-movies\nVersion: 1.0\n"
+        wheel.writestr(f"{name}.dist-info/METADATA", about)
+        kind = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        wheel.writestr(f"{name}.dist-info/WHEEL", kind)
+        wheel.writestr(f"{name}.dist-info/RECORD", "")
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
+
+
+@needs_pip
+def test_movies_come_with_times_and_titles_and_without_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = {"tiny/movies/movies.inter": INTER, "tiny/movies/movies.item": ITEM}
+    wheel_index(tmp_path / "index", monkeypatch, members)
+    fetch("movies", data_dir=tmp_path, registry=REGISTRY)
+    dataset = load("movies", data_dir=tmp_path, registry=REGISTRY)
+    train = dataset.train
+    assert (dataset.name, dataset.test, train.weights) == ("movies", None, None)
+    titles = {str(i): train.items.name(n) for n, i in enumerate(train.items.ids.tolist())}
+    assert titles == {"1": "Démo, Le (1999)", "2": "Other (1954)"}
+    assert train.timestamps is not None
+    user = train.users.indices(["7"])[0]
+    assert train.timestamps[train.indptr[user]] == 100
+
+    (tmp_path / "movies" / "movies.item").write_bytes(ITEM.replace(b"Other", b"Ether"))
+    with pytest.raises(DataError, match="this copy of movies is cut or altered"):
+        load("movies", data_dir=tmp_path, registry=REGISTRY)
+
+
+@needs_pip
+@pytest.mark.parametrize(
+    ("members", "what"),
+    [
+        ({"tiny/movies/movies.inter": INTER, "tiny/movies/movies.item": ITEM[:-1]}, "altered"),
+        ({"tiny/movies/movies.inter": INTER}, "not the package that was expected"),
+    ],
+    ids=["a member cut", "a member missing"],
+)
+def test_a_foreign_wheel_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, members: dict[str, bytes], what: str
+) -> None:
+    wheel_index(tmp_path / "index", monkeypatch, members)
+    with pytest.raises(DownloadError, match=what):
+        fetch("movies", data_dir=tmp_path / "data", registry=REGISTRY)
+    assert not (tmp_path / "data" / "movies").exists()
+
+
+@needs_pip
+def test_a_package_that_pip_cannot_find_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel_index(tmp_path / "index", monkeypatch, {})
+    missing = replace(MOVIES, origin=InAWheel("ratiorec-none==9", "tiny", MOVIES.origin.files))
+    with pytest.raises(DownloadError) as caught:
+        fetch("movies", data_dir=tmp_path, registry={"movies": missing})
+    assert caught.value.what == "pip could not download ratiorec-none==9"
+    assert "No matching distribution" in caught.value.found
+
+
+@needs_pip
+def test_movielens_is_fetched_from_its_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_RETRIES", "0")
+    monkeypatch.setenv("PIP_TIMEOUT", "5")
+    try:
+        fetch("ml-100k", data_dir=tmp_path)
+    except DownloadError as error:
+        if error.what.startswith("pip could not download"):
+            pytest.skip("pip reaches no index with recbole==1.2.1")
+        raise
+    train = load("ml-100k", data_dir=tmp_path).train
+    assert (train.n_users, train.n_items, train.n_pairs) == (943, 1_682, 100_000)
+    assert train.items.name(int(train.items.indices(["50"])[0])) == "Star Wars (1977)"
+    assert train.timestamps is not None
+    assert (train.timestamps.min(), train.timestamps.max()) == (874_724_710, 893_286_638)

@@ -7,11 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.data.interactions import Interactions, require_trainable
+from ratiorec.data.interactions import (
+    Dataset,
+    Interactions,
+    require_trainable,
+    weights_are_ignored,
+)
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError, UnknownIdError
 
 N_USERS, N_ITEMS = 4, 5
+USERS, ITEMS = Vocabulary.dense(3, kind="user"), Vocabulary.dense(4, kind="item")
 rows = st.lists(
     st.tuples(
         st.integers(0, N_USERS - 1),
@@ -187,15 +193,6 @@ def test_select_keeps_weights_and_times_beside_their_pairs() -> None:
     assert chosen.users is data.users
 
 
-def test_csr_holds_ones_or_the_weights() -> None:
-    assert dense([(0, 1), (2, 3)]).csr().toarray().tolist() == [
-        [0, 1, 0, 0],
-        [0, 0, 0, 0],
-        [0, 0, 0, 1],
-    ]
-    assert weighted([(0, 1, 2.5, 0)]).csr()[0, 1] == 2.5
-
-
 def test_the_fingerprint_tells_pairs_and_sizes_apart() -> None:
     prints = [
         dense([(0, 1)]).sha256,
@@ -286,3 +283,35 @@ def test_data_with_nothing_to_learn_is_refused(data: Interactions, found: str) -
 def test_two_users_two_items_and_a_pair_suffice() -> None:
     data = dense([(0, 0)], n_users=2, n_items=2)
     assert require_trainable(data) is data
+
+
+def test_whoever_trains_on_weights_can_be_told_that_no_model_uses_them() -> None:
+    assert weights_are_ignored(dense([(0, 1)])) is None
+    told = weights_are_ignored(weighted([(0, 1, 1.0, 5)]))
+    assert told == "the weights of the pairs are kept with the data and change no model yet"
+
+
+def over_same_ids(items: Vocabulary, *pairs: tuple[int, int]) -> Interactions:
+    users, indices = zip(*pairs, strict=True)
+    return Interactions.from_indices(USERS, items, users, indices)
+
+
+def test_parts_that_share_ids_and_no_pair_are_a_dataset() -> None:
+    train, test = over_same_ids(ITEMS, (0, 1), (2, 3)), over_same_ids(ITEMS, (0, 2), (2, 1))
+    dataset = Dataset("toy", train, test)
+    assert (dataset.train, dataset.test) == (train, test)
+    assert Dataset("toy", train).test is None
+
+
+def test_test_pairs_that_are_in_train_are_refused_and_counted() -> None:
+    train = over_same_ids(ITEMS, (0, 1), (2, 3), (1, 0))
+    with pytest.raises(DataError, match="2 such pairs") as caught:
+        Dataset("toy", train, over_same_ids(ITEMS, (2, 3), (0, 2), (1, 0)))
+    assert "user 1 and item 0" in caught.value.found
+    assert caught.value.where == "data set toy"
+
+
+def test_parts_over_different_vocabularies_are_refused() -> None:
+    others = Vocabulary.dense(4, kind="item")
+    with pytest.raises(DataError, match="do not share"):
+        Dataset("toy", over_same_ids(ITEMS, (0, 1)), over_same_ids(others, (0, 2)))

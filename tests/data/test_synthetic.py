@@ -18,6 +18,7 @@ from ratiorec.data.synthetic import (
     item_names,
 )
 from ratiorec.errors import ConfigError
+from support.matrices import dense_matrix
 
 SMALL = Synthetic(n_users=60, n_items=40, n_clusters=4, mean_pairs=6)
 
@@ -34,7 +35,7 @@ def draw(settings: Synthetic, seed: int = 0) -> SyntheticData:
 def drawn_matrix(data: SyntheticData) -> NDArray[np.bool_]:
     """Which pairs were drawn, train and test together."""
     assert data.dataset.test is not None
-    return np.asarray(data.dataset.train.csr().toarray() + data.dataset.test.csr().toarray() > 0)
+    return dense_matrix(data.dataset.train) + dense_matrix(data.dataset.test) > 0
 
 
 def test_the_ratio_is_positive_and_averages_one_over_the_items(data: SyntheticData) -> None:

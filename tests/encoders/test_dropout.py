@@ -4,9 +4,7 @@ import pytest
 import torch
 
 from ratiorec.encoders.encoder import dropout
-from ratiorec.encoders.factorisation import ENMF
-from ratiorec.encoders.mult_vae import MultVAE
-from ratiorec.encoders.ngcf import NGCF
+from ratiorec.encoders.settings import ENMF, NGCF, MultVAE
 from ratiorec.errors import ConfigError
 
 ONES = torch.ones(300, 200)
@@ -29,8 +27,8 @@ def test_what_is_kept_grows_so_that_the_mean_stays(share: float) -> None:
     kept = left != 0
     torch.testing.assert_close(left[kept], torch.full_like(left[kept], 1 / (1 - share)))
     # five standard deviations of a mean over n draws of which a share is dropped
-    deviation = (share / (1 - share) / ONES.numel()) ** 0.5
-    assert float(left.mean()) == pytest.approx(1, abs=5 * deviation)
+    std = (share / (1 - share) / ONES.numel()) ** 0.5
+    assert float(left.mean()) == pytest.approx(1, abs=5 * std)
 
 
 def test_a_seed_decides_what_is_dropped() -> None:

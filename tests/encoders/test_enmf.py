@@ -7,9 +7,10 @@ import pytest
 import torch
 
 import reference.rivals as slow
-from ratiorec.batches.users import UserBatches
+from ratiorec.batches.settings import UserBatches
 from ratiorec.encoders.encoder import dropout
-from ratiorec.encoders.factorisation import ENMF, WeighedFactors
+from ratiorec.encoders.enmf import ENMFEncoder
+from ratiorec.encoders.settings import ENMF
 from ratiorec.errors import ConfigError
 from ratiorec.losses.whole_data import WholeData
 from reference.comparison import as_sample
@@ -25,10 +26,10 @@ SAMPLE = as_sample(BATCH)
 POSITIVES = [[SAMPLE.candidates[place] for place in places] for places in SAMPLE.positives]
 
 
-def small_encoder(share: float = 0.0) -> WeighedFactors:
+def small_encoder(share: float = 0.0) -> ENMFEncoder:
     built = ENMF(DIMENSION, share)(DATA, rng=np.random.default_rng(0), device=CPU)
     encoder = shaken(built)
-    assert isinstance(encoder, WeighedFactors)
+    assert isinstance(encoder, ENMFEncoder)
     return encoder
 
 
@@ -91,7 +92,7 @@ def test_steps_of_training_are_those_of_loops(share: float) -> None:
         return loops
 
     steps = [step(0), step(1), step(2)]
-    assert_trains_like_loops(encoder, WholeData(0.1), BATCH, steps, penalty=0.3)
+    assert_trains_like_loops(encoder, WholeData(0.1), BATCH, steps, l2=0.3)
 
 
 def test_every_dimension_starts_with_weight_one() -> None:

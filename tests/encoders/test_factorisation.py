@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.init import Xavier, first_vectors
-from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders.encoder import initial_table
+from ratiorec.encoders.settings import Factorisation, LightGCN, Xavier
 from support.small_data import random_interactions
 
 CPU = torch.device("cpu")
@@ -31,7 +30,7 @@ def test_the_gradient_reaches_users_and_items() -> None:
 
 
 def test_the_first_vectors_are_uniform_within_xaviers_bounds() -> None:
-    table = first_vectors(
+    table = initial_table(
         DATA, 50, Xavier(0.1), rng=np.random.default_rng(0), device=torch.device("cpu")
     )
     for part, n in ((table[:300], 300), (table[300:], 100)):

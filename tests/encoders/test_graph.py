@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders import graph as sparse_rows
-from ratiorec.encoders.graph import Graph, normalised_adjacency
+from ratiorec.encoders.lightgcn import Graph, normalised_adjacency
+from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from support.small_data import interactions, random_interactions
 
@@ -49,7 +49,7 @@ with_and_without_loops = pytest.mark.parametrize("self_loops", [True, False])
 
 @pytest.fixture(params=["processor", "card"])
 def _product(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both products: that of a processor, and the one for graphics cards, which runs here too."""
+    """Both products: that of a processor, and the one for GPUs, which runs here too."""
     if request.param == "card":
         monkeypatch.setattr(
             sparse_rows, "Bags", lambda *parts: sparse_rows.Matrix(*parts, N_NODES, CPU)

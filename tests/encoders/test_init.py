@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ratiorec.encoders.init import Normal, Xavier
+from ratiorec.encoders.settings import Normal, Xavier
 from ratiorec.errors import ConfigError
 
 
@@ -27,7 +27,7 @@ def test_normal_numbers_have_the_deviation_asked_for() -> None:
 
 @pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_scale_that_cannot_work_is_refused_by_name(value: float) -> None:
-    with pytest.raises(ConfigError, match=r"encoder\.initial\.gain"):
+    with pytest.raises(ConfigError, match=r"encoder\.init\.gain"):
         Xavier(value)
-    with pytest.raises(ConfigError, match=r"encoder\.initial\.deviation"):
+    with pytest.raises(ConfigError, match=r"encoder\.init\.std"):
         Normal(value)

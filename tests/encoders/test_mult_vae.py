@@ -8,9 +8,10 @@ import torch
 
 import reference.rivals as slow
 from ratiorec.batches.pairs import PairBatch
-from ratiorec.batches.users import UserBatches
+from ratiorec.batches.settings import UserBatches
 from ratiorec.encoders.encoder import dropout
-from ratiorec.encoders.mult_vae import MultVAE, MultVAEEncoder, from_standard_normal
+from ratiorec.encoders.mult_vae import MultVAEEncoder, from_standard_normal
+from ratiorec.encoders.settings import MultVAE
 from ratiorec.errors import ConfigError
 from ratiorec.losses.multinomial import Multinomial
 from reference.comparison import as_sample
@@ -115,7 +116,7 @@ def test_steps_of_training_are_those_of_loops(share: float) -> None:
         return loops
 
     steps = [step(0), step(1), step(2)]
-    assert_trains_like_loops(encoder, Multinomial(), BATCH, steps, penalty=0.3)
+    assert_trains_like_loops(encoder, Multinomial(), BATCH, steps, l2=0.3)
 
 
 def test_the_divergence_of_a_standard_normal_is_zero() -> None:

@@ -10,7 +10,8 @@ import torch
 import reference.rivals as slow
 from ratiorec.batches.pairs import PairBatch
 from ratiorec.encoders.encoder import dropout
-from ratiorec.encoders.ngcf import NGCF, NeuralGraphEncoder
+from ratiorec.encoders.ngcf import NGCFEncoder
+from ratiorec.encoders.settings import NGCF
 from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.losses.bpr import BPR
@@ -28,7 +29,7 @@ GRAPH = slow.graph_of_means(PAIRS, N_USERS, N_ITEMS)
 BATCH = PairBatch(
     users=torch.tensor([0, 1, 0, 3]),
     items=torch.tensor([2, 3, 3, 1]),
-    unlabelled=torch.tensor([[4], [1], [4], [3]]),
+    negatives=torch.tensor([[4], [1], [4], [3]]),
 )
 
 # user 0 – item 0 – user 1 – item 1
@@ -36,10 +37,10 @@ PATH = interactions([0, 1, 1], [0, 0, 1], n_users=2, n_items=2)
 NODES = ("user 0", "user 1", "item 0", "item 1")
 
 
-def cube_encoder(n_layers: int = 2, share: float = 0.0) -> NeuralGraphEncoder:
+def cube_encoder(n_layers: int = 2, share: float = 0.0) -> NGCFEncoder:
     built = NGCF(DIMENSION, n_layers, share)(CUBE, rng=np.random.default_rng(0), device=CPU)
     encoder = shaken(built)
-    assert isinstance(encoder, NeuralGraphEncoder)
+    assert isinstance(encoder, NGCFEncoder)
     return encoder
 
 
@@ -87,7 +88,7 @@ def test_steps_of_training_are_those_of_loops(share: float) -> None:
     def step(seed: int) -> Any:
         def loops(p: dict[str, Any]) -> Dual:
             users, items = slow_vectors(p, noise_of(seed, 2, share) if share else None)
-            liked, others = BATCH.items.tolist(), BATCH.unlabelled[:, 0].tolist()
+            liked, others = BATCH.items.tolist(), BATCH.negatives[:, 0].tolist()
             groups = (
                 [p["table"][u] for u in BATCH.users.tolist()],
                 [p["table"][N_USERS + i] for i in liked],
@@ -97,7 +98,7 @@ def test_steps_of_training_are_those_of_loops(share: float) -> None:
 
         return loops
 
-    assert_trains_like_loops(encoder, BPR(), BATCH, [step(0), step(1), step(2)], penalty=0.3)
+    assert_trains_like_loops(encoder, BPR(), BATCH, [step(0), step(1), step(2)], l2=0.3)
 
 
 def test_an_item_three_steps_away_arrives_at_the_third_layer_and_not_before() -> None:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import ConfigError
 
 

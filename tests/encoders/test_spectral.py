@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders import init as spectral
-from ratiorec.encoders.init import Spectral, orthonormal
-from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders import spectral
+from ratiorec.encoders.settings import LightGCN, Spectral
+from ratiorec.encoders.spectral import orthonormal, spectral_table
 from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import deterministic_threads
 from support.small_data import interactions, random_interactions
@@ -20,7 +20,7 @@ DATA = random_interactions(np.random.default_rng(1), n_users=60, n_items=40, n_p
 
 
 def table_of(data: Interactions, part: Spectral, dimension: int = 6) -> NDArray[np.float64]:
-    table = part.table(data, dimension, rng=np.random.default_rng(0), device=CPU)
+    table = spectral_table(part, data, dimension, rng=np.random.default_rng(0), device=CPU)
     assert table.dtype == torch.float32
     assert table.shape == (data.n_users + data.n_items, dimension)
     return table.double().numpy()
@@ -41,7 +41,7 @@ def with_length(half: NDArray[np.float64], length: float) -> NDArray[np.float64]
 
 @pytest.mark.parametrize("popularity", [0.0, 0.25])
 def test_users_and_items_stand_where_the_singular_vectors_put_them(popularity: float) -> None:
-    part = Spectral(length=3.0, popularity=popularity, n_rounds=30)
+    part = Spectral(rms_length=3.0, popularity_exponent=popularity, n_iterations=30)
     table = table_of(DATA, part)
     left, _, right = np.linalg.svd(dense_pairs(DATA))
     users = with_length(left[:, :6], 3.0)
@@ -51,7 +51,7 @@ def test_users_and_items_stand_where_the_singular_vectors_put_them(popularity: f
 
 
 def test_first_vectors_have_the_length_asked_for() -> None:
-    table = table_of(DATA, Spectral(length=0.5))
+    table = table_of(DATA, Spectral(rms_length=0.5))
     for half in (table[:60], table[60:]):
         assert np.sqrt((half**2).sum(1).mean()) == pytest.approx(0.5, rel=1e-5)
 
@@ -82,7 +82,7 @@ def test_the_table_follows_from_the_seed_alone_whatever_the_number_of_threads(
 
 def test_data_with_fewer_items_than_dimensions_have_the_rest_drawn_small() -> None:
     data = interactions([0, 0, 1, 2], [0, 1, 1, 2], n_users=4, n_items=4)
-    table = table_of(data, Spectral(length=1.0), dimension=16)
+    table = table_of(data, Spectral(rms_length=1.0), dimension=16)
     assert np.isfinite(table).all()
     assert 0 < np.abs(table[:, 4:]).max() < 0.1
     assert (table[:, 4:].std(0) > 0).all()
@@ -90,7 +90,7 @@ def test_data_with_fewer_items_than_dimensions_have_the_rest_drawn_small() -> No
 
 def test_who_has_no_pairs_starts_at_nothing() -> None:
     data = interactions([0, 0, 1, 2], [0, 1, 1, 2], n_users=4, n_items=4)
-    table = table_of(data, Spectral(spare=0), dimension=2)
+    table = table_of(data, Spectral(n_oversamples=0), dimension=2)
     assert np.abs(table[3]).max() < 1e-6, "the fourth user"
     assert np.abs(table[7]).max() < 1e-6, "the fourth item"
 
@@ -107,16 +107,15 @@ def test_an_orthonormal_basis_leaves_out_directions_that_are_not_there() -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("length", 0.0), ("length", np.nan), ("n_rounds", 0), ("spare", -1)]
+    ("name", "value"),
+    [("rms_length", 0.0), ("rms_length", np.nan), ("n_iterations", 0), ("n_oversamples", -1)],
 )
 def test_a_setting_that_cannot_work_is_refused_by_name(name: str, value: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"encoder\.initial\.{name}"):
+    with pytest.raises(ConfigError, match=rf"encoder\.init\.{name}"):
         Spectral(**{name: value})
 
 
 def test_an_encoder_starts_from_it() -> None:
-    encoder = LightGCN(dimension=6, initial=Spectral())(
-        DATA, rng=np.random.default_rng(0), device=CPU
-    )
+    encoder = LightGCN(dimension=6, init=Spectral())(DATA, rng=np.random.default_rng(0), device=CPU)
     expected = torch.from_numpy(table_of(DATA, Spectral())).float()
     assert torch.equal(encoder.table.detach(), expected)

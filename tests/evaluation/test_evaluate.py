@@ -177,7 +177,7 @@ def test_a_report_in_json_has_values_intervals_users_and_the_definition() -> Non
 
 
 def test_an_unknown_metric_is_refused_with_those_there_are() -> None:
-    with pytest.raises(ConfigError, match=r"found: recal@20; wanted: one of recall@20"):
+    with pytest.raises(ConfigError, match=r"found: 'recal@20'; wanted: one of recall@20"):
         report_of(np.ones(2)).value("recal@20")
 
 
@@ -261,8 +261,8 @@ def test_reports_without_a_user_in_common_are_refused() -> None:
 def test_figures_and_intervals_do_not_depend_on_the_number_of_threads() -> None:
     script = """
 import json, numpy as np
-from ratiorec.evaluate import evaluate
-from ratiorec.seen import UserItems
+from ratiorec.evaluation.evaluate import evaluate
+from ratiorec.scorers.user_items import UserItems
 from ratiorec.scorers import InnerProduct
 rng = np.random.default_rng(0)
 pairs = UserItems(np.arange(0, 2001, 2), rng.integers(500, size=2000).astype(np.int32))

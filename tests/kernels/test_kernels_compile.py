@@ -18,11 +18,9 @@ import sys
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from ratiorec.encoders import fused_layers, propagation_kernels
-from ratiorec.risk import positive_kernels, triton_positives
-from ratiorec.risk.fused import triton_kernels
-from ratiorec.risk.fused.triton_pointwise import GENERATORS, LINKS
-from ratiorec.risk.fused.triton_tiles import usual_tiles
+from ratiorec.kernels.triton import positives, propagation, unlabelled_kernels
+from ratiorec.kernels.triton.unlabelled import usual_tiles
+from ratiorec.kernels.triton.unlabelled_kernels import GENERATORS, LINKS
 
 HOPPER = GPUTarget("cuda", 90, 32)
 
@@ -39,14 +37,14 @@ def compiled(kernel, types, constants, *, n_warps):
 
 def layers():
     yield compiled(
-        propagation_kernels.scale_rows,
+        propagation.scale_rows,
         {"table": "*fp32", "scale": "*fp32", "scaled": "*bf16", "n_entries": "i32"},
-        {"D": 64, "BLOCK": fused_layers.ENTRIES_AT_ONCE},
+        {"D": 64, "BLOCK": propagation.ENTRIES_AT_ONCE},
         n_warps=4,
     )
     for is_last in (False, True):
         yield compiled(
-            propagation_kernels.next_layer,
+            propagation.next_layer,
             {name: "*i32" for name in ("order", "indptr", "indices")}
             | {name: "*fp32" for name in ("scale", "before", "total")}
             | {name: "*bf16" for name in ("source", "following")}
@@ -54,36 +52,36 @@ def layers():
             {
                 "D": 64,
                 "PADDED_D": 64,
-                "ROWS": fused_layers.ROWS_AT_ONCE,
-                "NEIGHBOURS": fused_layers.NEIGHBOURS_AT_ONCE,
+                "ROWS": propagation.ROWS_AT_ONCE,
+                "NEIGHBOURS": propagation.NEIGHBOURS_AT_ONCE,
                 "IS_LAST": is_last,
             },
-            n_warps=fused_layers.N_WARPS,
+            n_warps=propagation.N_WARPS,
         )
 
 
-def positives():
+def of_positives():
     tables = {
         "score_pairs": "users items scores",
         "spread_scores": "users items slopes to_users to_items",
         "sum_by_user": "values sums",
     }
     for name, floats in tables.items():
-        kernel = getattr(positive_kernels, name)
+        kernel = getattr(positives, name)
         indices = [n for n in ("bounds", "columns") if n in kernel.arg_names]
         yield compiled(
             kernel,
             {n: "*fp32" for n in floats.split()} | {n: "*i64" for n in indices},
-            {"D": 64, "PADDED_D": 64, "PAIRS": triton_positives.PAIRS_AT_ONCE},
-            n_warps=triton_positives.N_WARPS,
+            {"D": 64, "PADDED_D": 64, "PAIRS": positives.PAIRS_AT_ONCE},
+            n_warps=positives.N_WARPS,
         )
 
 
-def unlabelled():
+def of_unlabelled():
     tiles = usual_tiles("fp16", 64, plain_weight=True)
     link, generator = next(iter(LINKS.values())), next(iter(GENERATORS.values()))
     for name, way in (("by_users", tiles.by_users), ("by_items", tiles.by_items)):
-        kernel = getattr(triton_kernels, name)
+        kernel = getattr(unlabelled_kernels, name)
         absent, halves, singles = (
             [n for n in names.split() if n in kernel.arg_names]
             for names in (
@@ -114,7 +112,8 @@ def unlabelled():
         )
 
 
-for made in {"layers": layers, "positives": positives, "unlabelled": unlabelled}[sys.argv[1]]():
+KERNELS = {"layers": layers, "positives": of_positives, "unlabelled": of_unlabelled}
+for made in KERNELS[sys.argv[1]]():
     print(len(made.asm["cubin"]))
 """
 

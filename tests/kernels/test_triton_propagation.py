@@ -16,9 +16,10 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.graph import Adjacency, Graph, normalised_adjacency
+from ratiorec.encoders.lightgcn import Graph, normalised_adjacency
+from ratiorec.kernels.blocks import Adjacency
 from support.small_data import interactions, random_interactions
-from support.triton_marks import needs_a_card, needs_interpreter
+from support.triton_marks import needs_a_gpu, needs_interpreter
 
 CPU = torch.device("cpu")
 # rows longer and shorter than what is summed at once, and a user and an item without pairs
@@ -29,9 +30,9 @@ INTERPRETED = """
 import sys
 import numpy as np
 import torch
-from ratiorec.encoders.adjacency import Adjacency
-from ratiorec.encoders import fused_layers
-from ratiorec.encoders.fused_layers import FusedLayers
+from ratiorec.kernels.blocks import Adjacency
+from ratiorec.kernels.triton import propagation as fused_layers
+from ratiorec.kernels.triton.propagation import FusedLayers
 
 given = np.load(sys.argv[1])
 fused_layers.LONG = int(given["long"])
@@ -100,7 +101,7 @@ def test_what_16_bits_hold_exactly_comes_out_exactly(tmp_path: Path) -> None:
     torch.testing.assert_close(found, expected / 2, rtol=1e-6, atol=0)
 
 
-@needs_a_card
+@needs_a_gpu
 def test_the_compiled_kernel_gives_the_mean_of_layers_and_its_gradient() -> None:
     rng = np.random.default_rng(2)
     data = random_interactions(rng, n_users=3000, n_items=2000, n_pairs=60_000)

@@ -13,14 +13,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.batches.users import UserBatches
+from ratiorec.batches.settings import UserBatches
+from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.encoders.factorisation import Factorisation
+from ratiorec.encoders.settings import Factorisation
 from ratiorec.errors import ConfigError, DataError, ModelError, UnknownIdError
-from ratiorec.kernels.backends import reference
 from ratiorec.kernels.pointwise import GENERATORS
 from ratiorec.kernels.pointwise import LINKS as TORCH_LINKS
+from ratiorec.kernels.unlabelled import reference
 from ratiorec.losses.density_ratio import (
     DensityRatio,
     HardSampleWeights,
@@ -36,7 +37,7 @@ from ratiorec.model.foldin.newton import (
     LINKS,
     Candidates,
     LossFamily,
-    UserRisk,
+    UserProblem,
     inclusion,
     softplus,
     usual_length,
@@ -45,14 +46,12 @@ from ratiorec.model.foldin.rules import rule_for
 from ratiorec.presets import preset
 from ratiorec.scorers import InnerProduct, ItemWeights
 from ratiorec.scorers.user_items import UserItems
-from ratiorec.settings import Settings, SolverSettings
+from ratiorec.settings import Settings, SolverSettings, Training
 from ratiorec.shapes import Embeddings
-from ratiorec.solvers.ease import EASE
-from ratiorec.solvers.neighbours import ItemKNN
+from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN
 from ratiorec.solvers.wmf import LeastSquares
 from ratiorec.training.experiment import fit
 from ratiorec.training.fit import FitOptions
-from ratiorec.training.loop import Training
 from reference.fold_in import hard_sample_gradient, weighted_ridge_loss
 from support.small_data import handmade_batch, interactions, random_interactions
 from support.small_scorers import MAKERS, random_floats, random_rows, rows_of
@@ -62,13 +61,13 @@ ITEMS = random_floats(N_ITEMS, DIMENSION)
 HISTORIES = [[0, 3, 7], [1], [2, 4, 5, 6, 8, 20], [29, 0]]
 
 
-def user_risk(family: LossFamily | None = None, *, weights: Any = None, **more: Any) -> UserRisk:
+def user_risk(family: LossFamily | None = None, *, weights: Any = None, **more: Any) -> UserProblem:
     """The problem of a user where all items are candidates."""
     weights = np.ones(N_ITEMS) if weights is None else weights
     everything = Candidates(ITEMS, weights.astype(np.float32))
     start = LearnedStep(ITEMS, np.ones(N_ITEMS, np.float32), np.eye(DIMENSION))
     chosen = family or LossFamily(softplus, CURVATURES["least-squares"], 1)
-    return UserRisk(chosen, start, weights, everything, everything, **more)
+    return UserProblem(chosen, start, weights, everything, everything, **more)
 
 
 def random_model(*, n_users: int = 12, settings: Any = None, seed: int = 0) -> Artifact:
@@ -158,7 +157,7 @@ def test_every_family_has_the_gradient_that_training_has(
         TORCH_LINKS[link],
         WEIGHTS[weights],
         upper_bound=float("inf"),
-        execution=reference,
+        backend=reference,
     )
     family = LossFamily(LINKS[link], CURVATURES[generator], int(weights == "hard-sample"))
     own = popularity**0.5 if weights == "popularity" else np.ones(N_ITEMS)
@@ -170,11 +169,13 @@ def test_the_plain_losses_have_half_the_gradient_that_training_has(
     trained: WeightedDRE | WeightedPU, by_prior: bool
 ) -> None:
     family = LossFamily(softplus, CURVATURES["least-squares"], 0, False, by_prior)
-    risk = replace(trained, execution=reference)
+    risk = replace(trained, backend=reference)
     assert_equal_to_training(risk, user_risk(family), np.ones(N_ITEMS), times=2)
 
 
-def assert_equal_to_training(trained: Any, risk: UserRisk, popularity: Any, times: int = 1) -> None:
+def assert_equal_to_training(
+    trained: Any, risk: UserProblem, popularity: Any, times: int = 1
+) -> None:
     vectors = 0.5 * random_floats(len(HISTORIES), DIMENSION).astype(np.float64)
     batch = handmade_batch(
         list(range(len(HISTORIES))),
@@ -206,7 +207,7 @@ def test_a_trained_user_of_free_vectors_is_folded_in_to_where_it_is() -> None:
         encoder=Factorisation(4),
         risk=DensityRatio(upper_bound=float("inf")),
         batches=UserBatches(25),
-        training=Training(epochs=600, learning_rate=0.02, penalty=0.1),
+        training=Training(epochs=600, learning_rate=0.02, l2=0.1),
     )
     assert isinstance(settings, Settings)
     options = FitOptions(validation=0)
@@ -275,8 +276,8 @@ def test_the_closed_form_is_the_user_step_of_weighted_matrix_factorisation() -> 
         dimension=DIMENSION,
         device=torch.device("cpu"),
     )
-    expected, _ = solver.solve(torch.from_numpy(ITEMS), confidence=20.0, penalty=3.0)
-    settings = {"solver": {"kind": "wmf", "confidence": 20.0, "penalty": 3.0}}
+    expected, _ = solver.solve(torch.from_numpy(ITEMS), confidence=20.0, l2=3.0)
+    settings = to_table(SolverSettings(WMF(confidence=20.0, l2=3.0)))
     model = InnerProduct(random_floats(40, DIMENSION), ITEMS)
     rule = rule_for(model, settings, pairs)
     assert rule is not None
@@ -293,7 +294,7 @@ def test_the_closed_form_of_implicit_is_its_recalculated_user() -> None:
         row = np.zeros((1, N_ITEMS), np.float32)
         row[0, HISTORIES[2]] = 1
         expected = library.recalculate_user(0, scipy_sparse.csr_matrix(row))
-    settings = {"solver": {"kind": "implicit-als", "alpha": 20.0, "regularisation": 3.0}}
+    settings = to_table(SolverSettings(ImplicitALS(alpha=20.0, l2=3.0)))
     rule = rule_for(InnerProduct(ITEMS[:2], ITEMS), settings, rows_of([[0], [1]]))
     assert rule is not None
     np.testing.assert_allclose(rule(rows_of([HISTORIES[2]])), np.atleast_2d(expected), atol=1e-4)
@@ -302,7 +303,7 @@ def test_the_closed_form_of_implicit_is_its_recalculated_user() -> None:
 def test_no_other_vector_has_a_smaller_loss_than_the_closed_form() -> None:
     ridge = WeightedRidge(ITEMS, 0.1, 0.9, 1.0, 0.05)
     (vector,) = ridge(rows_of([HISTORIES[2]])).astype(np.float64)
-    terms = {"everywhere": 0.1, "labelled": 0.9, "gain": 1.0, "penalty": 0.05}
+    terms = {"everywhere": 0.1, "labelled": 0.9, "gain": 1.0, "l2": 0.05}
     least = weighted_ridge_loss(vector, ITEMS, HISTORIES[2], **terms)
     for away in 0.01 * random_floats(20, DIMENSION):
         assert weighted_ridge_loss(vector + away, ITEMS, HISTORIES[2], **terms) > least
@@ -352,19 +353,8 @@ def test_where_nobody_has_a_pair_the_step_is_left_as_it_is() -> None:
 
 RULES = {
     "step": {},
-    "ridge": {"solver": {"kind": "wmf", "confidence": 20.0, "penalty": 3.0}},
-    "risk": {
-        "encoder": {"kind": "lightgcn"},
-        "risk": {
-            "kind": "density-ratio",
-            "generator": "least-squares",
-            "link": "softplus",
-            "weights": {"kind": "hard-sample"},
-            "sampling": "inverse-inclusion",
-        },
-        "batches": {"kind": "users", "n_users": 8, "min_steps_per_epoch": 2},
-        "training": {"penalty": 0.05},
-    },
+    "ridge": to_table(SolverSettings(WMF(confidence=20.0, l2=3.0))),
+    "risk": to_table(Settings(batches=UserBatches(8, 2), training=Training(l2=0.05))),
 }
 
 
@@ -529,7 +519,7 @@ def test_the_new_item_of_a_least_squares_model_is_its_item_step() -> None:
         dimension=DIMENSION,
         device=torch.device("cpu"),
     )
-    expected, _ = solver.solve(torch.from_numpy(users), confidence=20.0, penalty=3.0)
+    expected, _ = solver.solve(torch.from_numpy(users), confidence=20.0, l2=3.0)
     np.testing.assert_allclose(more.scorer.arrays()["items"][[-1]], expected.numpy(), atol=1e-5)
 
 
@@ -547,7 +537,7 @@ def test_where_nothing_says_how_a_new_item_is_refused(kind: str) -> None:
         model_of(kind).partial_fit(pairs_of_ids((0, 500)))
 
 
-@pytest.mark.parametrize("solver", [EASE(penalty=4.0), ItemKNN(n_neighbours=99)])
+@pytest.mark.parametrize("solver", [EASE(l2=4.0), ItemKNN(n_neighbours=99)])
 def test_a_new_item_is_told_of_as_by_another_fit(solver: EASE | ItemKNN) -> None:
     data = random_interactions(np.random.default_rng(1), n_users=20, n_items=15, n_pairs=90)
     options = FitOptions(validation=0)
@@ -575,7 +565,7 @@ def test_a_new_item_is_told_of_as_by_another_fit(solver: EASE | ItemKNN) -> None
 OF_A_NEW_ITEM = [(user, 15) for user in (0, 3, 4, 9, 11, 70)] + [(70, 2), (70, 6)]
 
 
-@pytest.mark.parametrize("solver", [EASE(penalty=4.0), ItemKNN(n_neighbours=99)])
+@pytest.mark.parametrize("solver", [EASE(l2=4.0), ItemKNN(n_neighbours=99)])
 @pytest.mark.parametrize("way", ["partial_fit", "update"])
 def test_a_new_item_that_comes_in_parts_is_told_of_as_at_once(
     solver: EASE | ItemKNN, way: str
@@ -635,7 +625,7 @@ def test_a_new_item_of_new_users_is_known_to_an_autoencoder_by_what_else_they_ha
 @pytest.mark.parametrize(
     ("name", "value"), [("pairs_since", "many"), ("pairs_since", -5), ("trained_items", 10**9)]
 )
-def test_a_card_that_cannot_be_is_refused(name: str, value: Any) -> None:
+def test_a_gpu_that_cannot_be_is_refused(name: str, value: Any) -> None:
     model = random_model().with_card({name: value})
     with pytest.raises(ModelError, match=f"{name} in the card of the model"):
         model.partial_fit(pairs_of_ids((0, 3)))

@@ -11,7 +11,7 @@ from ratiorec.errors import ModelError
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.linear import LearnedStep
 from ratiorec.model.foldin.new_items import transposed
-from ratiorec.model.foldin.newton import UserRisk
+from ratiorec.model.foldin.newton import UserProblem
 from ratiorec.model.foldin.rules import rule_for
 from ratiorec.presets import preset
 from ratiorec.scorers import InnerProduct
@@ -185,15 +185,15 @@ def test_progress_is_told_and_changes_no_bit() -> None:
 @pytest.mark.parametrize("way", ["partial_fit", "update"])
 def test_the_ridge_is_that_of_training_however_many_come_in(way: str, tmp_path: Any) -> None:
     model = model_of()
-    assert isinstance(model.rule, UserRisk)
+    assert isinstance(model.rule, UserProblem)
     wanted = model.rule.kept_ridge()
     everyone = pairs_of_ids(*((user, (7 * user) % N_ITEMS) for user in range(N_USERS)))
     again = getattr(model, way)(everyone)
-    assert isinstance(again.rule, UserRisk)
+    assert isinstance(again.rule, UserProblem)
     assert again.rule.kept_ridge() == wanted
     again.save(tmp_path / "model")
     rule = getattr(Artifact.load(tmp_path / "model"), way)(pairs_of_ids((3, 9))).rule
-    assert isinstance(rule, UserRisk)
+    assert isinstance(rule, UserProblem)
     assert rule.kept_ridge() == wanted
 
 

@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from ratiorec.config import resolve
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.errors import ConfigError, UnknownIdError
-from ratiorec.model.query import Ids, Request, known_indices, resolve
+from ratiorec.model.query import Ids, Request, known_indices
 
 USERS = Vocabulary(np.array(["ann", "bob", "cid"], object), "user")
 ITEMS = Vocabulary(np.array([10, 20, 30]), "item")

@@ -60,7 +60,7 @@ def assert_trains_like_loops(
     batch: AnyBatch,
     loops: Sequence[Callable[[dict[str, Any]], Dual]],
     *,
-    penalty: float,
+    l2: float,
 ) -> None:
     """Steps of Adam, step t with noise of seed t, against the same with the loops' derivatives."""
     expected = adam_steps(parameters_of(encoder), loops, learning_rate=0.01)
@@ -69,7 +69,7 @@ def assert_trains_like_loops(
         encoder.noise = torch.Generator().manual_seed(seed)
         optimiser.zero_grad()
         value = risk(encoder(batch), batch)
-        (value + penalty * encoder.penalty(batch)).backward()
+        (value + l2 * encoder.penalty(batch)).backward()
         optimiser.step()
     for name, found in parameters_of(encoder).items():
         np.testing.assert_allclose(found, expected[name], rtol=0, atol=TOLERANCE, err_msg=name)

@@ -22,21 +22,21 @@ def hard_sample_gradient(
     vector: Any, items: Any, history: list[int], candidates: list[int]
 ) -> list[float]:
     """∇R_u of the least-squares risk with softplus and hard-sample weights held constant."""
-    pulls = dict.fromkeys(range(len(items)), 0.0)
-    ratio = {i: softplus(dot(vector, items[i])) for i in pulls}
-    slope = {i: sigmoid(dot(vector, items[i])) for i in pulls}
+    gradients = dict.fromkeys(range(len(items)), 0.0)
+    ratio = {i: softplus(dot(vector, items[i])) for i in gradients}
+    slope = {i: sigmoid(dot(vector, items[i])) for i in gradients}
     prior = len(history) / len(items)
     of_positive = sum(1 / ratio[i] for i in history)
     of_unlabelled = sum(ratio[i] for i in history)
     for i in history:
         weight = 1 / ratio[i] / of_positive
-        pulls[i] += weight * (prior * ratio[i] - 1) * slope[i]
-        pulls[i] -= prior * ratio[i] / of_unlabelled * ratio[i] * slope[i]
+        gradients[i] += weight * (prior * ratio[i] - 1) * slope[i]
+        gradients[i] -= prior * ratio[i] / of_unlabelled * ratio[i] * slope[i]
     total = sum(ratio[i] for i in candidates)
     for i in candidates:
-        pulls[i] += ratio[i] / total * ratio[i] * slope[i]
+        gradients[i] += ratio[i] / total * ratio[i] * slope[i]
     return [
-        sum(pull * float(items[i][place]) for i, pull in pulls.items())
+        sum(pull * float(items[i][place]) for i, pull in gradients.items())
         for place in range(len(vector))
     ]
 
@@ -49,12 +49,12 @@ def weighted_ridge_loss(
     everywhere: float,
     labelled: float,
     gain: float,
-    penalty: float,
+    l2: float,
 ) -> float:
     """Σ over the history of (b s² − 2g s), c Σ over all items of s², and λ‖e‖²."""
     scores = [dot(vector, item) for item in items]
     own = sum(labelled * scores[i] ** 2 - 2 * gain * scores[i] for i in history)
-    return own + everywhere * sum(s * s for s in scores) + penalty * dot(vector, vector)
+    return own + everywhere * sum(s * s for s in scores) + l2 * dot(vector, vector)
 
 
 def learned_step(near: Any, own_length: int, their_lengths: list[int], matrix: Any) -> list[float]:

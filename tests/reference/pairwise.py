@@ -24,13 +24,14 @@ def missing(positives: Collection[int], n_items: int) -> list[int]:
     return [item for item in range(n_items) if item not in positives]
 
 
-def bpr(users: Table, items: Table, batch: Triples) -> Dual:
-    """−mean of log σ(s(u,i) − s(u,j)), j the first of the drawn items with the highest score."""
+def bpr(users: Table, items: Table, batch: Triples, *, hardest: bool) -> Dual:
+    """−mean of log σ(s(u,i) − s(u,j)) over the drawn j, or j the first with the highest score."""
     losses = []
     for u, i, drawn in zip(batch.users, batch.items, batch.unlabelled, strict=True):
         scores = [_score(users, items, u, j) for j in drawn]
-        highest = max(scores, key=lambda score: score.value)
-        losses.append(_softplus(highest - _score(users, items, u, i)))
+        if hardest:
+            scores = [max(scores, key=lambda score: score.value)]
+        losses += [_softplus(score - _score(users, items, u, i)) for score in scores]
     return total(losses) / len(losses)
 
 

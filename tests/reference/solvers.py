@@ -58,10 +58,10 @@ def pair_matrix(histories: Histories, n_items: int) -> Matrix:
     return matrix
 
 
-def item_weights(histories: Histories, n_items: int, *, penalty: float) -> Matrix:
+def item_weights(histories: Histories, n_items: int, *, l2: float) -> Matrix:
     """B_ij = −P_ij/P_jj for i ≠ j and 0 for i = j, P = (XᵀX + λI)⁻¹."""
     pairs = pair_matrix(histories, n_items)
-    inverse = np.linalg.inv(pairs.T @ pairs + penalty * np.eye(n_items))
+    inverse = np.linalg.inv(pairs.T @ pairs + l2 * np.eye(n_items))
     weights = np.zeros((n_items, n_items))
     for i in range(n_items):
         for j in range(n_items):
@@ -70,13 +70,11 @@ def item_weights(histories: Histories, n_items: int, *, penalty: float) -> Matri
     return weights
 
 
-def best_vectors(
-    others: Matrix, histories: Histories, *, confidence: float, penalty: float
-) -> Matrix:
+def best_vectors(others: Matrix, histories: Histories, *, confidence: float, l2: float) -> Matrix:
     """Row by row (QᵀQ + a Q_uᵀQ_u + λI) p = (1 + a) Σ q_i."""
     rows = []
     for items in histories:
-        matrix = others.T @ others + penalty * np.eye(others.shape[1])
+        matrix = others.T @ others + l2 * np.eye(others.shape[1])
         right = np.zeros(others.shape[1])
         for item in items:
             matrix = matrix + confidence * np.outer(others[item], others[item])
@@ -86,7 +84,7 @@ def best_vectors(
 
 
 def squared_loss(
-    users: Matrix, items: Matrix, histories: Histories, *, confidence: float, penalty: float
+    users: Matrix, items: Matrix, histories: Histories, *, confidence: float, l2: float
 ) -> float:
     """Σ_u Σ_i c_ui (x_ui − p_uᵀq_i)² + λ(Σ‖p_u‖² + Σ‖q_i‖²), pair by pair."""
     total = 0.0
@@ -94,4 +92,4 @@ def squared_loss(
         for i in range(len(items)):
             score = float(users[u] @ items[i])
             total += (1 + confidence) * (1 - score) ** 2 if i in liked else score**2
-    return total + penalty * float((users**2).sum() + (items**2).sum())
+    return total + l2 * float((users**2).sum() + (items**2).sum())

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.serve.search import Catalogue
+from ratiorec.serve.models import Catalogue
 from support.small_scorers import rows_of
 
 NAMED = Vocabulary(np.array(["a1", "B2", "ab", "zz"], object), "item").with_names(

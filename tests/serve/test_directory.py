@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.serve.search import Directory
+from ratiorec.serve.models import Directory
 
 IDS = ["zada", "Ada", "ada", "adam", "bob", "a\nd", "Straße"]
 

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ratiorec_lab.report.style import colour_rules
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
@@ -19,6 +18,7 @@ from ratiorec.serve.models import ModelInUse
 from ratiorec.serve.security import HEADERS, Keys
 from ratiorec.serve.server import create_app, read_pages
 from ratiorec.serve.service import Limits, Service
+from ratiorec_lab.report.style import colour_rules
 from support.asgi_client import Client
 from support.small_models import numbered_model, small_model
 from support.small_scorers import rows_of

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.serve.search import Lines
+from ratiorec.serve.models import Lines
 
 LINES = Lines.of([["Tea", "green"], ["teapot"], ["iced tea", "TEA"], []])
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from ratiorec.errors import ModelError
-from ratiorec.serve.metrics import Metrics
-from ratiorec.serve.service import Service
+from ratiorec.serve.service import Metrics, Service
 from support.asgi_client import Client
 from support.small_models import small_model
 

@@ -98,7 +98,7 @@ def test_a_new_model_takes_the_place_of_the_old(folder: Path) -> None:
     assert used.has_changed()
     assert used.reload() is True
     assert used.current.version == version_of(folder) != first.version
-    assert used.current.artifact.settings == {"seed": 1}
+    assert used.current.artifact.card["seed"] == 1
     assert not used.has_changed()
 
 
@@ -176,13 +176,13 @@ def test_a_model_that_is_replaced_while_it_is_read_is_read_again(
 
     def replaced_meanwhile(path: Path) -> Artifact:
         artifact = load(path)
-        if artifact.settings == {"seed": 0}:
+        if artifact.card["seed"] == 0:
             small_model(1).save(path)
         return artifact
 
     monkeypatch.setattr(models.Artifact, "load", replaced_meanwhile)
     served = read_served(folder)
-    assert served.artifact.settings == {"seed": 1}
+    assert served.artifact.card["seed"] == 1
     assert served.version == version_of(folder)
 
 

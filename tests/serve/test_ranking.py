@@ -5,14 +5,15 @@ import threading
 from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import pytest
 
 from ratiorec.errors import UnknownIdError
+from ratiorec.model.query import Query, QueryOptions
 from ratiorec.serve.errors import RefusedError
 from ratiorec.serve.models import Served, read_served
-from ratiorec.serve.ranking import USERS_AT_ONCE, Question, Ranker
+from ratiorec.serve.ranking import USERS_AT_ONCE, RankingQueue, ServedQuery
 from support.small_models import small_model
 
 
@@ -21,17 +22,23 @@ def model(folder: Path) -> Served:
     return read_served(folder)
 
 
-def expected(model: Served, user: str, k: int, **options: Any) -> list[dict[str, Any]]:
-    rows = model.artifact.recommend([user], k, **options).to_dicts()
+def query_of(model: Served, **options: Unpack[QueryOptions]) -> ServedQuery:
+    return ServedQuery(model, Query(**options))
+
+
+def expected(
+    model: Served, user: str, query: Query | int, **options: Unpack[QueryOptions]
+) -> list[dict[str, Any]]:
+    rows = model.artifact.recommend([user], query, **options).to_dicts()
     return [{name: row[name] for name in row if name != "user_id"} for row in rows]
 
 
 class Blocked:
-    """A ranker whose thread is held until the test lets it go."""
+    """A queue whose thread is held until the test lets it go."""
 
     def __init__(self, **options: Any) -> None:
         self.batches: list[int] = []
-        self.ranker = Ranker(
+        self.queue = RankingQueue(
             **({"max_waiting": 100, "seconds": 20} | options), observe=self.batches.append
         )
         self.release = threading.Event()
@@ -42,7 +49,7 @@ class Blocked:
             self.has_begun.set()
             return self.release.wait(20)
 
-        return asyncio.ensure_future(self.ranker.call(wait))
+        return asyncio.ensure_future(self.queue.call(wait))
 
     async def holding(self) -> Awaitable[bool]:
         held = self.hold()
@@ -51,8 +58,8 @@ class Blocked:
 
 
 def test_a_user_gets_the_list_that_the_model_gives(model: Served) -> None:
-    ranker = Ranker(max_waiting=10, seconds=20)
-    lists = asyncio.run(ranker.lists(Question(model, 5), ["user3"]))
+    queue = RankingQueue(max_waiting=10, seconds=20)
+    lists = asyncio.run(queue.lists(query_of(model, k=5), ["user3"]))
     assert lists == {"user3": expected(model, "user3", 5)}
 
 
@@ -62,9 +69,9 @@ def test_requests_that_wait_together_are_ranked_in_one_product_each_with_its_own
     async def ask() -> tuple[list[Any], list[int]]:
         blocked = Blocked()
         held = await blocked.holding()
-        question = Question(model, 5)
+        query = query_of(model, k=5)
         asked = [
-            asyncio.ensure_future(blocked.ranker.lists(question, users))
+            asyncio.ensure_future(blocked.queue.lists(query, users))
             for users in (["user1"], ["user2", "user1"], ["user3"])
         ]
         await asyncio.sleep(0)
@@ -83,23 +90,20 @@ def test_requests_that_wait_together_are_ranked_in_one_product_each_with_its_own
 def test_requests_that_ask_differently_are_ranked_apart(model: Served, tmp_path: Path) -> None:
     small_model(5).save(tmp_path / "other")
     other = read_served(tmp_path / "other")
-    plain = Question(model, 5)
-    questions = [
+    plain = query_of(model, k=5)
+    queries = [
         plain,
-        replace(plain, k=3),
-        replace(plain, exclude_seen=False),
-        replace(plain, deny=("item1", "item2")),
-        replace(plain, allow=("item1", "item2")),
-        replace(plain, model=other),
+        query_of(model, k=3),
+        query_of(model, k=5, exclude_seen=False),
+        query_of(model, k=5, deny=["item1", "item2"]),
+        query_of(model, k=5, allow=["item1", "item2"]),
+        query_of(other, k=5),
     ]
 
     async def ask() -> tuple[list[Any], list[int]]:
         blocked = Blocked()
         held = await blocked.holding()
-        asked = [
-            asyncio.ensure_future(blocked.ranker.lists(question, ["user7"]))
-            for question in questions
-        ]
+        asked = [asyncio.ensure_future(blocked.queue.lists(query, ["user7"])) for query in queries]
         await asyncio.sleep(0)
         blocked.release.set()
         await held
@@ -107,13 +111,8 @@ def test_requests_that_ask_differently_are_ranked_apart(model: Served, tmp_path:
 
     answers, batches = asyncio.run(ask())
     assert batches == [0, 1, 1, 1, 1, 1, 1]
-    for question, answer in zip(questions, answers, strict=True):
-        options = {
-            "exclude_seen": question.exclude_seen,
-            "allow": question.allow,
-            "deny": question.deny,
-        }
-        assert answer.get("user7", []) == expected(question.model, "user7", question.k, **options)
+    for query, answer in zip(queries, answers, strict=True):
+        assert answer.get("user7", []) == expected(query.model, "user7", query.query)
 
 
 def test_a_long_request_is_cut_so_that_a_short_one_comes_in_between(tmp_path: Path) -> None:
@@ -132,9 +131,9 @@ def test_a_long_request_is_cut_so_that_a_short_one_comes_in_between(tmp_path: Pa
             return answer
 
         users = [f"user{n}" for n in range(n_users)]
-        long = note("long", blocked.ranker.lists(Question(model, 2), users[: 2 * USERS_AT_ONCE]))
-        short = note("short", blocked.ranker.lists(Question(model, 3), ["user5"]))
-        more = note("more", blocked.ranker.lists(Question(model, 2), users[2 * USERS_AT_ONCE :]))
+        long = note("long", blocked.queue.lists(query_of(model, k=2), users[: 2 * USERS_AT_ONCE]))
+        short = note("short", blocked.queue.lists(query_of(model, k=3), ["user5"]))
+        more = note("more", blocked.queue.lists(query_of(model, k=2), users[2 * USERS_AT_ONCE :]))
         tasks = [asyncio.ensure_future(task) for task in (long, short, more)]
         await asyncio.sleep(0)
         blocked.release.set()
@@ -153,12 +152,12 @@ def test_a_full_line_is_refused_with_a_time_to_come_back(model: Served) -> None:
         blocked = Blocked(max_waiting=2)
         held = await blocked.holding()
         waiting = [
-            asyncio.ensure_future(blocked.ranker.lists(Question(model, 5), [user]))
+            asyncio.ensure_future(blocked.queue.lists(query_of(model, k=5), [user]))
             for user in ("user1", "user2")
         ]
         await asyncio.sleep(0)
         with pytest.raises(RefusedError) as refused:
-            await blocked.ranker.lists(Question(model, 5), ["user3"])
+            await blocked.queue.lists(query_of(model, k=5), ["user3"])
         blocked.release.set()
         await held
         return refused.value, await asyncio.gather(*waiting)
@@ -173,11 +172,11 @@ def test_who_waits_too_long_is_told_so_and_is_not_ranked_for(model: Served) -> N
         blocked = Blocked(seconds=0.5)
         held = await blocked.holding()
         with pytest.raises(RefusedError) as refused:
-            await blocked.ranker.lists(Question(model, 5), ["user1"])
+            await blocked.queue.lists(query_of(model, k=5), ["user1"])
         with pytest.raises(RefusedError):
             await held
         blocked.release.set()
-        await blocked.ranker.call(lambda: None)
+        await blocked.queue.call(lambda: None)
         return refused.value, blocked.batches
 
     refused, batches = asyncio.run(ask())
@@ -189,10 +188,10 @@ def test_an_error_reaches_all_who_asked_the_same_and_nobody_else(model: Served) 
     async def ask() -> list[Any]:
         blocked = Blocked()
         held = await blocked.holding()
-        bad = Question(model, 5, deny=("nothing",))
+        bad = query_of(model, k=5, deny=["nothing"])
         asked = [
-            asyncio.ensure_future(blocked.ranker.lists(question, ["user1"]))
-            for question in (bad, Question(model, 5), bad)
+            asyncio.ensure_future(blocked.queue.lists(query, ["user1"]))
+            for query in (bad, query_of(model, k=5), bad)
         ]
         await asyncio.sleep(0)
         blocked.release.set()
@@ -206,26 +205,26 @@ def test_an_error_reaches_all_who_asked_the_same_and_nobody_else(model: Served) 
 
 
 def test_strangers_all_get_the_items_with_most_users(model: Served) -> None:
-    ranker = Ranker(max_waiting=10, seconds=20)
-    question = Question(model, 4, on_unknown="fallback", of_strangers=True)
-    lists = asyncio.run(ranker.lists(question, ["eve", "mallory"]))
+    queue = RankingQueue(max_waiting=10, seconds=20)
+    query = replace(query_of(model, k=4, on_unknown="fallback"), of_unknown_users=True)
+    lists = asyncio.run(queue.lists(query, ["eve", "mallory"]))
     assert lists["eve"] == lists["mallory"] == expected(model, "eve", 4, on_unknown="fallback")
 
 
 def test_nobody_asked_for_is_nobody_answered(model: Served) -> None:
-    ranker = Ranker(max_waiting=1, seconds=1)
-    assert asyncio.run(ranker.lists(Question(model, 4), [])) == {}
+    queue = RankingQueue(max_waiting=1, seconds=1)
+    assert asyncio.run(queue.lists(query_of(model, k=4), [])) == {}
 
 
 def test_the_line_goes_on_after_an_error(model: Served) -> None:
     async def ask() -> Any:
-        ranker = Ranker(max_waiting=10, seconds=20)
+        queue = RankingQueue(max_waiting=10, seconds=20)
 
         def fail() -> None:
             raise ValueError("a bug")
 
         with pytest.raises(ValueError, match="a bug"):
-            await ranker.call(fail)
-        return await ranker.call(lambda: 7)
+            await queue.call(fail)
+        return await queue.call(lambda: 7)
 
     assert asyncio.run(ask()) == 7

@@ -34,7 +34,7 @@ def test_a_watched_folder_gives_its_new_model(service: Service) -> None:
         lambda: small_model(1).save(service.models.folder),
         lambda: service.models.current.version != first,
     )
-    assert service.models.current.artifact.settings == {"seed": 1}
+    assert service.models.current.artifact.card["seed"] == 1
 
 
 def test_a_broken_model_is_refused_once_in_the_log_and_the_next_is_taken(

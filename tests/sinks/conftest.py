@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratiorec.sinks import ParquetFile, Sqlite, destination_of
-from support.destinations_places import Place, Row, in_parquet, in_sqlite
+from ratiorec.sinks import ParquetFile, Sqlite, sink_of
 from support.postgres_server import PostgresServer, postgres
+from support.sink_places import Place, Row, in_parquet, in_sqlite
 
 __all__ = ["postgres"]
 
@@ -36,7 +36,7 @@ def postgres_place(postgres: PostgresServer) -> Place:
         # its shortest text for a float32 is not that of the same number as a float64
         return [(user, item, float(np.float32(score)), rank) for user, item, score, rank in found]
 
-    return Place(destination_of(url), rows)
+    return Place(sink_of(url), rows)
 
 
 @pytest.fixture(params=["parquet", "sqlite", "postgres"])

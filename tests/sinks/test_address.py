@@ -5,16 +5,16 @@ from pathlib import Path
 import pytest
 
 from ratiorec.errors import ConfigError
-from ratiorec.sinks import ParquetFile, Postgres, Sqlite, destination_of
+from ratiorec.sinks import ParquetFile, Postgres, Sqlite, sink_of
 
 
 def test_a_path_is_a_parquet_file() -> None:
-    assert destination_of("out/lists.parquet") == ParquetFile(Path("out/lists.parquet"))
+    assert sink_of("out/lists.parquet") == ParquetFile(Path("out/lists.parquet"))
 
 
 def test_three_strokes_begin_a_relative_path_and_four_an_absolute_one() -> None:
-    assert destination_of("sqlite:///a/b.db") == Sqlite(Path("a/b.db"), "recommendations")
-    assert destination_of("sqlite:////a/b.db", "home") == Sqlite(Path("/a/b.db"), "home")
+    assert sink_of("sqlite:///a/b.db") == Sqlite(Path("a/b.db"), "recommendations")
+    assert sink_of("sqlite:////a/b.db", "home") == Sqlite(Path("/a/b.db"), "home")
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ def test_three_strokes_begin_a_relative_path_and_four_an_absolute_one() -> None:
     ],
 )
 def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
-    found = destination_of(url, "home")
+    found = sink_of(url, "home")
     assert isinstance(found, Postgres)
     assert (found.url, found.where, found.table) == (url, shown, "home")
     assert found.describe() == {"database": shown, "table": "home"}
@@ -52,7 +52,7 @@ def test_a_database_is_shown_without_its_password(url: str, shown: str) -> None:
 )
 def test_a_url_that_cannot_be_read_is_refused_without_showing_it(url: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        destination_of(url)
+        sink_of(url)
     assert "cret" not in str(caught.value)
 
 
@@ -61,7 +61,7 @@ def test_a_url_that_cannot_be_read_is_refused_without_showing_it(url: str) -> No
 )
 def test_what_names_no_place_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):
-        destination_of(text)
+        sink_of(text)
 
 
 @pytest.mark.parametrize(
@@ -70,9 +70,9 @@ def test_what_names_no_place_is_refused(text: str) -> None:
 )
 def test_a_table_has_a_plain_name(name: str) -> None:
     with pytest.raises(ConfigError, match="name of a table"):
-        destination_of("sqlite:///lists.db", name)
+        sink_of("sqlite:///lists.db", name)
 
 
 def test_a_file_has_no_table() -> None:
     with pytest.raises(ConfigError, match="a file has no table"):
-        destination_of("lists.parquet", "home")
+        sink_of("lists.parquet", "home")

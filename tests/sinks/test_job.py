@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import UnknownIdError
-from ratiorec.sinks import Job
-from support.destinations_places import small_model
+from ratiorec.sinks import Job, Tally
+from support.sink_places import small_model
 
 MODEL = small_model()
 
@@ -62,7 +62,7 @@ def test_blocks_hold_consecutive_users_and_their_lists() -> None:
     ]
     found = np.concatenate([block.lists.answer_ids for block in blocks])
     assert found.tolist() == MODEL.recommend(MODEL.users.ids[5:], 3).answer_ids.tolist()
-    assert [block.tally.n_without for block in blocks] == [0, 0, 1]
+    assert [Tally.of(block.lists).n_without for block in blocks] == [0, 0, 1]
 
 
 def test_a_block_has_about_as_many_rows_whatever_the_length_of_lists() -> None:

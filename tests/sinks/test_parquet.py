@@ -9,7 +9,7 @@ import pytest
 from ratiorec.errors import StorageError
 from ratiorec.sinks import Job, ParquetFile, write_lists
 from support.command_line import everything_in, full_disk
-from support.destinations_places import (
+from support.sink_places import (
     PulledPlugError,
     expected,
     in_parquet,

@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from ratiorec.errors import MissingExtraError, StorageError
-from ratiorec.sinks import Job, destination_of, write_lists
-from support.destinations_places import Place, expected, small_model
+from ratiorec.sinks import Job, sink_of, write_lists
 from support.postgres_server import PASSWORD, PostgresServer
+from support.sink_places import Place, expected, small_model
 
 MODEL = small_model()
 JOB = Job.of(MODEL, MODEL.users.ids, 5)
@@ -15,8 +15,8 @@ JOB = Job.of(MODEL, MODEL.users.ids, 5)
 
 def test_the_table_has_its_columns_and_its_key(postgres: PostgresServer) -> None:
     url, text = postgres.new_database(), small_model(["a", "b"])
-    write_lists(JOB, destination_of(url, "numbers"))
-    write_lists(Job.of(text, text.users.ids), destination_of(url, "Mixed"))
+    write_lists(JOB, sink_of(url, "numbers"))
+    write_lists(Job.of(text, text.users.ids), sink_of(url, "Mixed"))
     query = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = "
     last = [("score", "real"), ("rank", "integer")]
     numbers = postgres.execute(query + "'numbers' ORDER BY ordinal_position", url)
@@ -35,13 +35,13 @@ def test_a_server_that_goes_away_half_way_loses_nothing(
         with pytest.raises(StorageError) as caught:
             write_lists(
                 JOB,
-                postgres_place.destination,
+                postgres_place.sink,
                 users_at_a_time=10,
                 progress=lambda done, _: postgres.stop() if done == 40 else None,
                 notify=said.append,
             )
         with pytest.raises(StorageError, match="wanted: a server that answers there"):
-            write_lists(JOB, postgres_place.destination)
+            write_lists(JOB, postgres_place.sink)
     finally:
         postgres.start()
     assert "the database back; then the same command again" in caught.value.wanted
@@ -51,7 +51,7 @@ def test_a_server_that_goes_away_half_way_loses_nothing(
     written = set(MODEL.users.ids[:n_done].tolist())
     assert postgres_place.rows() == [row for row in expected(MODEL) if row[0] in written]
     said.clear()
-    write_lists(JOB, postgres_place.destination, users_at_a_time=10, notify=said.append)
+    write_lists(JOB, postgres_place.sink, users_at_a_time=10, notify=said.append)
     assert said == [f"{n_done} users were written before; going on after them"]
     assert postgres_place.rows() == expected(MODEL)
 
@@ -63,7 +63,7 @@ def test_nothing_is_logged_when_a_server_goes_away(
         with pytest.raises(StorageError):
             write_lists(
                 JOB,
-                postgres_place.destination,
+                postgres_place.sink,
                 users_at_a_time=10,
                 progress=lambda done, _: postgres.stop() if done == 40 else None,
             )
@@ -83,7 +83,7 @@ def test_a_database_that_cannot_be_reached_is_told_without_the_password(
         "option": f"postgresql://127.0.0.1:{postgres.port}/postgres?password=sesame&sesame=1",
     }[fault]
     with pytest.raises(StorageError, match=r"127\.0\.0\.1") as caught:
-        write_lists(JOB, destination_of(url))
+        write_lists(JOB, sink_of(url))
     assert "sesame" not in str(caught.value)
     assert "barley" not in str(caught.value)
 
@@ -92,14 +92,14 @@ def test_a_database_that_is_not_there_is_told(postgres: PostgresServer) -> None:
     with pytest.raises(
         StorageError, match=r'"nowhere" does not exist; wanted: .*, a database that'
     ):
-        write_lists(JOB, destination_of(postgres.url("nowhere")))
+        write_lists(JOB, sink_of(postgres.url("nowhere")))
 
 
 def test_a_table_with_other_columns_is_refused_before_ranking(postgres: PostgresServer) -> None:
     url, ranked = postgres.new_database(), []
     postgres.execute("CREATE TABLE recommendations (user_id uuid, item_id bigint)", url)
     with pytest.raises(StorageError) as caught:
-        write_lists(JOB, destination_of(url), progress=lambda done, _: ranked.append(done))
+        write_lists(JOB, sink_of(url), progress=lambda done, _: ranked.append(done))
     assert "other columns" in caught.value.what
     assert caught.value.found == "user_id uuid, item_id bigint"
     assert ranked == []
@@ -115,12 +115,12 @@ def test_a_role_without_rights_is_refused_before_ranking(
     postgres.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'", url)
     postgres.execute("REVOKE CREATE ON SCHEMA public FROM PUBLIC", url)
     if right == "write":
-        write_lists(JOB, destination_of(url))
+        write_lists(JOB, sink_of(url))
         postgres.execute(f"GRANT ALL ON ratiorec_progress TO {role}", url)
         postgres.execute(f"GRANT SELECT ON recommendations TO {role}", url)
     as_role = postgres.url(url.rpartition("/")[2], user=role)
     with pytest.raises(StorageError, match=r"permission denied|no right to INSERT"):
-        write_lists(JOB, destination_of(as_role), progress=lambda done, _: ranked.append(done))
+        write_lists(JOB, sink_of(as_role), progress=lambda done, _: ranked.append(done))
     assert ranked == []
 
 
@@ -129,13 +129,13 @@ def test_an_id_that_the_database_cannot_hold_is_refused_and_nothing_is_written(
 ) -> None:
     model = small_model(["a", "b\0c", "d"])
     with pytest.raises(StorageError, match="could not be written"):
-        write_lists(Job.of(model, model.users.ids), postgres_place.destination)
+        write_lists(Job.of(model, model.users.ids), postgres_place.sink)
     assert postgres_place.rows() == []
 
 
 @pytest.mark.parametrize("k", [3, 5])
 def test_a_second_command_for_the_same_table_is_noticed(postgres_place: Place, k: int) -> None:
-    place = postgres_place.destination
+    place = postgres_place.sink
 
     def second(done: int, _: int) -> None:
         if done == 40:
@@ -150,4 +150,4 @@ def test_a_second_command_for_the_same_table_is_noticed(postgres_place: Place, k
 def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r"ratiorec\[postgres\]"):
-        write_lists(JOB, destination_of("postgresql://db/shop"))
+        write_lists(JOB, sink_of("postgresql://db/shop"))

@@ -13,7 +13,7 @@ import pytest
 from ratiorec.errors import StorageError
 from ratiorec.sinks import Job, Sqlite, write_lists
 from support.command_line import full_disk
-from support.destinations_places import (
+from support.sink_places import (
     PulledPlugError,
     expected,
     in_sqlite,

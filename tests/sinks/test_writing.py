@@ -9,13 +9,13 @@ import pytest
 
 from ratiorec.errors import ConfigError, StorageError
 from ratiorec.sinks import Block, Job, Tally, write_lists
-from ratiorec.sinks.sink import Notify, Order
-from support.destinations_places import small_model
+from ratiorec.sinks.job import Notify
+from support.sink_places import small_model
 
 
 @dataclass
 class Slow:
-    """A destination that takes its time, and perhaps fails."""
+    """A sink that takes its time, and perhaps fails."""
 
     where: str = "nowhere"
     done: Tally = field(default_factory=Tally)
@@ -28,7 +28,7 @@ class Slow:
         return {}
 
     @contextmanager
-    def open(self, order: Order, *, resume: bool, notify: Notify) -> Iterator[Slow]:
+    def open(self, job: Job, *, resume: bool, notify: Notify) -> Iterator[Slow]:
         yield self
 
     def progress(self, done: int, total: int) -> None:
@@ -40,7 +40,7 @@ class Slow:
         if self.fails:
             raise StorageError("full", where="", found="", wanted="")
         self.threads.add(threading.current_thread().name)
-        self.done = self.done.plus(block.tally)
+        self.done = self.done.plus(Tally.of(block.lists))
 
     def finish(self) -> None:
         pass

@@ -5,13 +5,13 @@ import pytest
 
 from ratiorec.solvers import neighbours as common_users
 from ratiorec.solvers.neighbours import CommonUsers, item_blocks, most_neighbours
-from support.small_data import interactions, random_interactions
+from support.small_data import as_csr, interactions, random_interactions
 
 DATA = random_interactions(np.random.default_rng(0), n_users=20, n_items=15, n_pairs=60)
 
 
 def test_a_row_counts_the_users_of_two_items() -> None:
-    dense = DATA.csr().toarray()
+    dense = as_csr(DATA).toarray()
     expected = dense.T @ dense
     common = CommonUsers(DATA)
     for items in (slice(0, 15), slice(3, 4), slice(14, 15)):
@@ -20,7 +20,7 @@ def test_a_row_counts_the_users_of_two_items() -> None:
 
 def test_users_count_by_their_weight() -> None:
     weights = np.random.default_rng(1).uniform(0, 2, 20)
-    dense = DATA.csr().toarray()
+    dense = as_csr(DATA).toarray()
     found = CommonUsers(DATA, weights).rows(slice(0, 15)).toarray()
     np.testing.assert_allclose(found, dense.T @ (weights[:, None] * dense), rtol=1e-12)
 

@@ -14,24 +14,21 @@ import torch
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import MemoryBudgetError
 from ratiorec.kernels.blocks import deterministic_threads
-from ratiorec.solvers.ease import EASE
-from ratiorec.solvers.implicit_als import ImplicitALS
-from ratiorec.solvers.neighbours import ItemKNN, PopularitySolver
-from ratiorec.solvers.solver import Solution, Solver
-from ratiorec.solvers.wmf import WMF
+from ratiorec.solvers.settings import EASE, WMF, AnySolver, ImplicitALS, ItemKNN, PopularitySolver
+from ratiorec.solvers.solver import Solution
 from support.small_data import checkerboard, interactions, random_interactions
 
 CPU = torch.device("cpu")
 needs_implicit = pytest.mark.skipif(
     importlib.util.find_spec("implicit") is None, reason="implicit is not installed"
 )
-needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no graphics card")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
 SOLVERS = {
     "popularity": PopularitySolver(),
     "item-knn": ItemKNN(n_neighbours=5, shrinkage=1.0),
-    "ease": EASE(penalty=2.0),
-    "wmf": WMF(dimension=4, confidence=5.0, penalty=0.5, n_sweeps=10),
-    "implicit-als": ImplicitALS(factors=4, regularisation=0.5, alpha=5.0, n_sweeps=10),
+    "ease": EASE(l2=2.0),
+    "wmf": WMF(dimension=4, confidence=5.0, l2=0.5, n_sweeps=10),
+    "implicit-als": ImplicitALS(dimension=4, l2=0.5, alpha=5.0, n_sweeps=10),
 }
 OWN_MEMORY = [name for name in SOLVERS if name != "popularity"]
 
@@ -56,7 +53,7 @@ def started(
     memory_mb: float = 512,
     device: torch.device = CPU,
 ) -> Solution:
-    solver: Solver = SOLVERS[name]
+    solver: AnySolver = SOLVERS[name]
     rng = np.random.default_rng(seed)
     return solver.start(data, rng=rng, device=device, memory_mb=memory_mb)
 

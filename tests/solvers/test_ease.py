@@ -10,7 +10,7 @@ from ratiorec.errors import ConfigError, MemoryBudgetError
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.scorers import ItemWeights
 from ratiorec.solvers import ease
-from ratiorec.solvers.ease import EASE
+from ratiorec.solvers.settings import EASE
 from reference.solvers import item_weights, pair_matrix
 from support.small_data import interactions, random_interactions
 
@@ -22,8 +22,8 @@ def histories(data: Interactions) -> list[list[int]]:
     return [data.positives(user).tolist() for user in range(data.n_users)]
 
 
-def weights(data: Interactions, penalty: float) -> NDArray[np.float32]:
-    solution = EASE(penalty).start(data, rng=np.random.default_rng(0), device=CPU, memory_mb=512)
+def weights(data: Interactions, l2: float) -> NDArray[np.float32]:
+    solution = EASE(l2).start(data, rng=np.random.default_rng(0), device=CPU, memory_mb=512)
     scorer = solution.scorer()
     assert isinstance(scorer, ItemWeights)
     return scorer.weights
@@ -31,16 +31,16 @@ def weights(data: Interactions, penalty: float) -> NDArray[np.float32]:
 
 @pytest.fixture(params=["in place", "by blocks"])
 def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both ways to the inverse: that of the processor, and that of a graphics card."""
+    """Both ways to the inverse: that of the processor, and that of a GPU."""
     if request.param == "by blocks":
-        monkeypatch.setattr(EASE, "_inverse_in_place", EASE._inverse_by_blocks)
+        monkeypatch.setattr(ease, "_inverse_in_place", ease._inverse_by_blocks)
 
 
 @pytest.mark.usefixtures("_way")
-@pytest.mark.parametrize("penalty", [0.5, 20.0, 500.0])
-def test_the_weights_are_those_of_the_inverse_in_double_precision(penalty: float) -> None:
-    expected = item_weights(histories(DATA), 23, penalty=penalty)
-    np.testing.assert_allclose(weights(DATA, penalty), expected, rtol=1e-4, atol=1e-6)
+@pytest.mark.parametrize("l2", [0.5, 20.0, 500.0])
+def test_the_weights_are_those_of_the_inverse_in_double_precision(l2: float) -> None:
+    expected = item_weights(histories(DATA), 23, l2=l2)
+    np.testing.assert_allclose(weights(DATA, l2), expected, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.usefixtures("_way")

@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from ratiorec.errors import MissingExtraError
-from ratiorec.solvers.implicit_als import ImplicitALS, ImplicitFactors
+from ratiorec.solvers.implicit_als import ImplicitFactors
+from ratiorec.solvers.settings import ImplicitALS
 from reference.solvers import best_vectors
-from support.small_data import random_interactions
+from support.small_data import as_csr, random_interactions
 
 needs_implicit = pytest.mark.skipif(
     importlib.util.find_spec("implicit") is None, reason="implicit is not installed"
@@ -26,26 +27,25 @@ def started(solver: ImplicitALS, *, seed: int = 0) -> ImplicitFactors:
 @needs_implicit
 def test_many_sweeps_end_where_the_exact_solution_ends() -> None:
     # three steps of conjugate gradients solve three dimensions exactly
-    solution = started(ImplicitALS(factors=3, regularisation=0.5, alpha=5.0))
+    solution = started(ImplicitALS(dimension=3, l2=0.5, alpha=5.0))
     for _ in range(60):
         solution.sweep()
     tables = solution.state()
     users, items = tables["users"].double().numpy(), tables["items"].double().numpy()
     by_user = [DATA.positives(user).tolist() for user in range(30)]
-    expected = best_vectors(items, by_user, confidence=5.0 - 1, penalty=0.5)
+    expected = best_vectors(items, by_user, confidence=5.0 - 1, l2=0.5)
     np.testing.assert_allclose(users, expected, rtol=0.02, atol=0.02)
 
 
 @needs_implicit
 def test_sweeps_one_by_one_are_the_iterations_of_one_fit() -> None:
     from implicit.cpu.als import AlternatingLeastSquares
-    from scipy.sparse import csr_matrix
 
-    solution = started(ImplicitALS(factors=4, regularisation=0.5, alpha=5.0))
+    solution = started(ImplicitALS(dimension=4, l2=0.5, alpha=5.0))
     model = AlternatingLeastSquares(4, regularization=0.5, alpha=5.0, iterations=3)
     start = solution.state()
     model.user_factors, model.item_factors = start["users"].numpy(), start["items"].numpy()
-    model.fit(csr_matrix(DATA.csr()), show_progress=False)
+    model.fit(as_csr(DATA), show_progress=False)
     for _ in range(3):
         solution.sweep()
     np.testing.assert_allclose(solution.state()["users"].numpy(), model.user_factors, rtol=1e-5)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ratiorec.data.interactions import Interactions
 from ratiorec.scorers import Neighbours
 from ratiorec.solvers import neighbours as common_users
-from ratiorec.solvers.neighbours import ItemKNN
+from ratiorec.solvers.settings import ItemKNN
 from reference.solvers import neighbour_scores
 from support.small_data import interactions
 

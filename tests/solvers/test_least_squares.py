@@ -19,12 +19,12 @@ def compressed(histories: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def solve(
-    others: torch.Tensor, histories: list[list[int]], *, confidence: float, penalty: float
+    others: torch.Tensor, histories: list[list[int]], *, confidence: float, l2: float
 ) -> tuple[np.ndarray, least_squares.PairSums]:
     side = LeastSquares(
         *compressed(histories), n_others=len(others), dimension=others.shape[1], device=CPU
     )
-    table, sums = side.solve(others, confidence=confidence, penalty=penalty)
+    table, sums = side.solve(others, confidence=confidence, l2=l2)
     return table.numpy(), sums
 
 
@@ -32,16 +32,16 @@ def solve(
     histories=st.lists(st.sets(st.integers(0, 19)), min_size=1, max_size=30),
     dimension=st.sampled_from([1, 3, 8]),
     confidence=st.sampled_from([0.1, 1.0, 40.0]),
-    penalty=st.sampled_from([0.1, 5.0]),
+    l2=st.sampled_from([0.1, 5.0]),
 )
 def test_every_row_is_solved_as_if_it_were_alone(
-    histories: list[set[int]], dimension: int, confidence: float, penalty: float
+    histories: list[set[int]], dimension: int, confidence: float, l2: float
 ) -> None:
     rows = [sorted(items) for items in histories]
     others = torch.randn(20, dimension, generator=torch.Generator().manual_seed(dimension))
-    found, sums = solve(others, rows, confidence=confidence, penalty=penalty)
+    found, sums = solve(others, rows, confidence=confidence, l2=l2)
     wide = others.double().numpy()
-    expected = best_vectors(wide, rows, confidence=confidence, penalty=penalty)
+    expected = best_vectors(wide, rows, confidence=confidence, l2=l2)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     scores = [
         float(row @ wide[i]) for row, items in zip(expected, rows, strict=True) for i in items
@@ -58,10 +58,10 @@ def test_the_size_of_the_blocks_changes_nothing(
     # rows with nothing, with fewer and with more others than dimensions, and one with nearly all
     rows = [sorted(rng.choice(50, n, replace=False).tolist()) for n in (0, 1, 3, 4, 5, 9, 20, 49)]
     others = torch.randn(50, 4, generator=torch.Generator().manual_seed(0))
-    whole, sums = solve(others, rows, confidence=3.0, penalty=0.7)
+    whole, sums = solve(others, rows, confidence=3.0, l2=0.7)
     monkeypatch.setattr(least_squares, "_GATHERED_ON_CPU", gathered)
     monkeypatch.setattr(least_squares, "_ROWS_PER_BLOCK", 1 + gathered % 7)
-    found, sums_of_blocks = solve(others, rows, confidence=3.0, penalty=0.7)
+    found, sums_of_blocks = solve(others, rows, confidence=3.0, l2=0.7)
     np.testing.assert_allclose(found, whole, rtol=1e-5, atol=1e-6)
     assert sums_of_blocks == pytest.approx(sums, rel=1e-5)
 
@@ -69,13 +69,13 @@ def test_the_size_of_the_blocks_changes_nothing(
 def test_columns_that_are_orthogonal_to_each_other_are_nothing_special() -> None:
     others = torch.tensor([[1.0, 1.0, 0.0], [0.0, 1.0, 1.0], [0.0, 2.0, 0.0]])
     rows = [[0], [1, 2], [0, 1, 2]]
-    found, _ = solve(others, rows, confidence=2.0, penalty=1.0)
-    expected = best_vectors(others.double().numpy(), rows, confidence=2.0, penalty=1.0)
+    found, _ = solve(others, rows, confidence=2.0, l2=1.0)
+    expected = best_vectors(others.double().numpy(), rows, confidence=2.0, l2=1.0)
     np.testing.assert_allclose(found, expected, rtol=1e-5)
 
 
 def test_a_row_without_pairs_is_zero() -> None:
-    found, sums = solve(torch.ones(3, 2), [[], []], confidence=1.0, penalty=1.0)
+    found, sums = solve(torch.ones(3, 2), [[], []], confidence=1.0, l2=1.0)
     assert found.tolist() == [[0, 0], [0, 0]]
     assert sums == (0, 0)
 
@@ -90,7 +90,7 @@ def test_nothing_gathered_is_larger_than_a_block(monkeypatch: pytest.MonkeyPatch
         return gather(table, axis, places)
 
     monkeypatch.setattr(torch.Tensor, "index_select", noted)
-    solve(torch.randn(90, 4), [list(range(n)) for n in range(91)], confidence=1.0, penalty=1.0)
+    solve(torch.randn(90, 4), [list(range(n)) for n in range(91)], confidence=1.0, l2=1.0)
     assert max(sizes) == 40
 
 

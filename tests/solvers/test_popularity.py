@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from ratiorec.solvers.neighbours import PopularitySolver
+from ratiorec.solvers.settings import PopularitySolver
 from support.small_data import interactions
 
 

@@ -7,10 +7,7 @@ from typing import Any
 import pytest
 
 from ratiorec.errors import ConfigError
-from ratiorec.solvers.ease import EASE
-from ratiorec.solvers.implicit_als import ImplicitALS
-from ratiorec.solvers.neighbours import ItemKNN
-from ratiorec.solvers.wmf import WMF
+from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN
 
 
 @pytest.mark.parametrize(
@@ -19,15 +16,15 @@ from ratiorec.solvers.wmf import WMF
         (ItemKNN, "n_neighbours", 0),
         (ItemKNN, "shrinkage", -1),
         (ItemKNN, "user_exponent", -0.5),
-        (EASE, "penalty", 0),
-        (EASE, "penalty", math.inf),
+        (EASE, "l2", 0),
+        (EASE, "l2", math.inf),
         (WMF, "dimension", 0),
         (WMF, "confidence", 0),
-        (WMF, "penalty", 0),
-        (WMF, "penalty", math.nan),
+        (WMF, "l2", 0),
+        (WMF, "l2", math.nan),
         (WMF, "n_sweeps", 0),
-        (ImplicitALS, "factors", 0),
-        (ImplicitALS, "regularisation", -1),
+        (ImplicitALS, "dimension", 0),
+        (ImplicitALS, "l2", -1),
         (ImplicitALS, "alpha", 0),
         (ImplicitALS, "n_sweeps", 0),
     ],
@@ -43,4 +40,4 @@ def test_a_setting_that_cannot_be_is_refused_by_name(
 
 def test_no_shrinkage_and_no_weighting_are_settings_like_any_other() -> None:
     assert ItemKNN(shrinkage=0, user_exponent=0).n_sweeps == 1
-    assert ImplicitALS(regularisation=0).n_sweeps == 15
+    assert ImplicitALS(l2=0).n_sweeps == 15

@@ -8,7 +8,8 @@ import torch
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import MemoryBudgetError
-from ratiorec.solvers.wmf import WMF, Factors
+from ratiorec.solvers.settings import WMF
+from ratiorec.solvers.wmf import AlternatingLeastSquares
 from reference.solvers import best_vectors, squared_loss
 from support.small_data import interactions, random_interactions
 
@@ -16,15 +17,17 @@ CPU = torch.device("cpu")
 DATA = random_interactions(np.random.default_rng(0), n_users=30, n_items=20, n_pairs=150)
 BY_USER = [DATA.positives(user).tolist() for user in range(30)]
 BY_ITEM = [[u for u in range(30) if item in BY_USER[u]] for item in range(20)]
-SETTINGS = WMF(dimension=5, confidence=4.0, penalty=0.3)
-WEIGHTS = {"confidence": 4.0, "penalty": 0.3}
+SETTINGS = WMF(dimension=5, confidence=4.0, l2=0.3)
+WEIGHTS = {"confidence": 4.0, "l2": 0.3}
 
 
-def started(data: Interactions = DATA, solver: WMF = SETTINGS, *, seed: int = 0) -> Factors:
+def started(
+    data: Interactions = DATA, solver: WMF = SETTINGS, *, seed: int = 0
+) -> AlternatingLeastSquares:
     return solver.start(data, rng=np.random.default_rng(seed), device=CPU, memory_mb=512)
 
 
-def tables(solution: Factors) -> tuple[np.ndarray, np.ndarray]:
+def tables(solution: AlternatingLeastSquares) -> tuple[np.ndarray, np.ndarray]:
     return solution.users.double().numpy(), solution.items.double().numpy()
 
 

@@ -22,7 +22,7 @@ QUICK = (
     *("--device", "cpu"),
     *("--set", "encoder.dimension=4", "--set", "encoder.n_layers=1"),
     *("--set", "batches.n_users=20", "--set", "training.learning_rate=0.1"),
-    *("--set", "training.epochs=3", "--set", "training.validate_every=1"),
+    *("--set", "training.epochs=3", "--set", "training.validate_every_epochs=1"),
     *("--set", "training.min_steps_between_validations=1"),
 )
 """Options with which `fit` on sixty users takes a fraction of a second."""

@@ -16,13 +16,12 @@ class FileServer:
 
     files: dict[str, bytes]
     url: str = ""
-    has_ranges: bool = True
     tells_length: bool = True
     hang_up_after: list[int] = field(default_factory=list)  # bytes, one entry a request
     statuses: list[int] = field(default_factory=list)  # one entry a request, then 200
     redirects: dict[str, str] = field(default_factory=dict)
     stall_seconds: float = 0.0
-    requests: list[tuple[str, str | None]] = field(default_factory=list)  # path and Range
+    requests: list[str] = field(default_factory=list)
     n_bytes_sent: int = 0
 
 
@@ -53,8 +52,7 @@ def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
 
 
 def _answer(request: BaseHTTPRequestHandler, state: FileServer) -> None:
-    wanted_range = request.headers.get("Range")
-    state.requests.append((request.path, wanted_range))
+    state.requests.append(request.path)
     time.sleep(state.stall_seconds)
     if request.path in state.redirects:
         request.send_response(302)
@@ -65,18 +63,12 @@ def _answer(request: BaseHTTPRequestHandler, state: FileServer) -> None:
         request.send_error(state.statuses.pop(0) if state.statuses else 404)
         return
     content = state.files[request.path]
-    start = int(wanted_range[6:-1]) if wanted_range and state.has_ranges else 0
-    if wanted_range and state.has_ranges and start >= len(content):
-        request.send_error(416)
-        return
-    request.send_response(206 if wanted_range and state.has_ranges else 200)
-    if wanted_range and state.has_ranges:
-        request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+    request.send_response(200)
     if state.tells_length:
-        request.send_header("Content-Length", str(len(content) - start))
+        request.send_header("Content-Length", str(len(content)))
     request.end_headers()
-    end = start + state.hang_up_after.pop(0) if state.hang_up_after else len(content)
-    for place in range(start, min(end, len(content)), 4096):
+    end = state.hang_up_after.pop(0) if state.hang_up_after else len(content)
+    for place in range(0, end, 4096):
         piece = content[place : min(place + 4096, end)]
         request.wfile.write(piece)
         state.n_bytes_sent += len(piece)

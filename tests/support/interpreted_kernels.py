@@ -37,11 +37,11 @@ class Interpreter:
             env={**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
         )
 
-    def __call__(self, execution: Triton, case: Case) -> Unlabelled:
-        """What the execution gives for users, items, term and bound."""
+    def __call__(self, backend: Triton, case: Case) -> Unlabelled:
+        """What the backend gives for users, items, term and bound."""
         users, items, term, bound = case
-        tiles = [each and tuple(each) for each in (execution.by_users, execution.by_items)]
-        torch.save((execution.products, tiles, users, items, _in_names(term), bound), self._case)
+        tiles = [each and tuple(each) for each in (backend.by_users, backend.by_items)]
+        torch.save((backend.products, tiles, users, items, _in_names(term), bound), self._case)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
@@ -98,8 +98,8 @@ def _run(
     term: dict[str, Any],
     bound: Tensor,
 ) -> Unlabelled:
-    execution = Triton(products, *(each and Tiles(*each) for each in tiles))
-    return execution(users, items, _term(term), bound)
+    backend = Triton(products, *(each and Tiles(*each) for each in tiles))
+    return backend(users, items, _term(term), bound)
 
 
 if __name__ == "__main__":

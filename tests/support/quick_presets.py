@@ -9,11 +9,10 @@ from typing import NoReturn
 import pytest
 
 from ratiorec import presets
-from ratiorec.batches.users import UserBatches
-from ratiorec.encoders.factorisation import Factorisation
+from ratiorec.batches.settings import UserBatches
+from ratiorec.encoders.settings import Factorisation
 from ratiorec.errors import MissingExtraError
-from ratiorec.settings import AnySettings, Settings, SolverSettings
-from ratiorec.training.loop import Training
+from ratiorec.settings import AnySettings, Settings, SolverSettings, Training
 
 MISSING = MissingExtraError(
     "a library is missing", where="solver", found="nothing", wanted="pip install it"
@@ -37,7 +36,7 @@ QUICK: Mapping[str, AnySettings] = {
         encoder=Factorisation(4),
         batches=UserBatches(20),
         training=Training(
-            learning_rate=0.1, epochs=3, validate_every=1, min_steps_between_validations=1
+            learning_rate=0.1, epochs=3, validate_every_epochs=1, min_steps_between_validations=1
         ),
     ),
     "item-knn": presets.PRESETS["item-knn"],

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from ratiorec_lab.bench.stand_in import random_model
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers.user_items import UserItems
+from ratiorec_lab.bench.stand_in import random_model
 
 
 def vector_model(n_users: int, n_items: int, dimension: int) -> Artifact:

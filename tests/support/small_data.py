@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
+import scipy.sparse
 import torch
 from numpy.typing import NDArray
 
@@ -35,6 +36,13 @@ def random_interactions(
     return interactions(
         users, rng.integers(0, n_items, len(users)), n_users=n_users, n_items=n_items
     )
+
+
+def as_csr(data: Interactions) -> scipy.sparse.csr_matrix:
+    """The pairs as a matrix of ones."""
+    shape = (data.n_users, data.n_items)
+    ones = np.ones(data.n_pairs, np.float32)
+    return scipy.sparse.csr_matrix((ones, data.indices, data.indptr), shape=shape)
 
 
 def checkerboard(n_users: int, n_items: int) -> Interactions:

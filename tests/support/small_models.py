@@ -22,8 +22,7 @@ def small_model(seed: int = 0, *, n_users: int = 20, n_items: int = 30) -> Artif
         Vocabulary(np.array([f"user{n}" for n in range(n_users)], object), "user"),
         items.with_names([f"The {n}th Thing" for n in range(n_items)]),
         seen,
-        {"seed": seed},
-        {"metrics": {"recall@20": 0.5}},
+        card={"metrics": {"recall@20": 0.5}, "seed": seed},
     )
 
 

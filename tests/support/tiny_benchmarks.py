@@ -30,7 +30,7 @@ def fingerprint(pairs: list[tuple[int, int]]) -> str:
 
 def pin(name: str, content: bytes) -> PinnedFile:
     blob = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-    return PinnedFile(name, blob, hashlib.sha256(content).hexdigest(), len(content))
+    return PinnedFile(name, hashlib.sha256(content).hexdigest(), len(content), blob)
 
 
 TINY = Benchmark(

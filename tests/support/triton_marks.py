@@ -26,7 +26,7 @@ needs_interpreter = pytest.mark.skipif(
 needs_compiler = pytest.mark.skipif(
     triton_version() < (3, 7), reason="triton is not installed, or older than 3.7"
 )
-needs_a_card = pytest.mark.skipif(
+needs_a_gpu = pytest.mark.skipif(
     not (triton_version() and torch.cuda.is_available()),
-    reason="there is no graphics card, or no triton, to compile kernels for it",
+    reason="there is no GPU, or no triton, to compile kernels for it",
 )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -74,13 +75,11 @@ def test_an_unknown_store_is_refused(text: str) -> None:
         named_tracker(text)
 
 
-@pytest.mark.parametrize(
-    ("text", "module"), [("tensorboard:x", "torch.utils.tensorboard.writer"), ("mlflow", "mlflow")]
-)
+@pytest.mark.parametrize("text", ["tensorboard:x", "mlflow"])
 def test_a_missing_package_is_told_with_the_command_that_adds_it(
-    text: str, module: str, monkeypatch: pytest.MonkeyPatch
+    text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(__import__("sys").modules, module, None)
     extra = text.split(":")[0]
+    monkeypatch.setitem(sys.modules, extra, None)
     with pytest.raises(MissingExtraError, match=rf"pip install 'ratiorec\[{extra}\]'"):
         named_tracker(text).begin({})

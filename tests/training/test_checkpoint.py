@@ -9,11 +9,11 @@ import torch
 from safetensors.torch import save
 
 from ratiorec.errors import CheckpointError, StorageError
-from ratiorec.training.checkpoint import FILE, FORMAT, Checkpoints, Progress
+from ratiorec.training.checkpoint import FILE, FORMAT, Checkpoints, FitState
 
 IDENTITY = {"seed": 3, "settings": {"training": {"epochs": 2}}}
 TENSORS = {"parameter.table": torch.arange(6.0).reshape(2, 3), "best.users": torch.ones(1)}
-PROGRESS = Progress(
+PROGRESS = FitState(
     identity=IDENTITY,
     phase="search",
     position={"epoch": 1, "step_in_epoch": 2, "epoch_start": {"state": 2**127 + 1}},
@@ -122,7 +122,7 @@ def test_a_tuple_in_the_identity_is_the_list_that_json_makes_of_it(
     checkpoints: Checkpoints,
 ) -> None:
     identity = {"ks": (1, 2)}
-    checkpoints.write(Progress(identity, "train", {}, [], None, 0.0, 0, 0.0), TENSORS)
+    checkpoints.write(FitState(identity, "train", {}, [], None, 0.0, 0, 0.0), TENSORS)
     assert checkpoints.read(identity) is not None
 
 

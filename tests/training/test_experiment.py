@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.batches.users import UserBatches
+from ratiorec.batches.settings import UserBatches
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.split import RatioSplit
 from ratiorec.data.synthetic import Synthetic
-from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders.settings import LightGCN
 from ratiorec.errors import (
     CheckpointError,
     ConfigError,
@@ -27,11 +27,10 @@ from ratiorec.errors import (
 )
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
-from ratiorec.settings import Settings
+from ratiorec.settings import Settings, Training
 from ratiorec.training.checkpoint import Checkpoints
 from ratiorec.training.experiment import TrainingLog, find_device, fit, result_record
 from ratiorec.training.fit import EpochFinished, FitOptions, StepTaken
-from ratiorec.training.loop import Training
 from support.small_data import interactions
 
 POPULATION = Synthetic(n_users=60, n_items=40, mean_pairs=12)
@@ -40,7 +39,11 @@ SETTINGS = Settings(
     encoder=LightGCN(4, n_layers=1),
     batches=UserBatches(20),
     training=Training(
-        learning_rate=0.1, epochs=3, validate_every=1, min_steps_between_validations=1, patience=2
+        learning_rate=0.1,
+        epochs=3,
+        validate_every_epochs=1,
+        min_steps_between_validations=1,
+        patience=2,
     ),
 )
 N_STEPS = 3 * 3
@@ -89,7 +92,7 @@ def test_the_card_holds_the_figures_of_the_test_part(model: Artifact) -> None:
 
 def test_the_card_says_what_was_trained_on_what(model: Artifact) -> None:
     card = model.card
-    assert (card["preset"], card["seed"], card["device"]) == ("dregn-cf", 0, "cpu")
+    assert (card["seed"], card["device"]) == (0, "cpu")
     assert card["data"] == {
         "name": "synthetic",
         "sha256": DATASET.train.sha256,
@@ -103,6 +106,15 @@ def test_the_card_says_what_was_trained_on_what(model: Artifact) -> None:
     assert {"ratiorec", "python", "torch", "numpy"} <= card["versions"].keys()
     assert [record["phase"] for record in card["curve"]][-1] == "refit"
     assert model.settings == to_table(SETTINGS)
+
+
+def test_the_card_names_a_preset_only_where_one_was_used(model: Artifact) -> None:
+    """The model of this file has settings of its own, which no preset has."""
+    assert model.card["preset"] is None
+    options = FitOptions(validation=0)
+    by_default = fit(DATASET, settings=SETTINGS, preset="dre-mf", device="cpu", options=options)
+    assert by_default.card["preset"] == "dre-mf"
+    assert fit(DATASET, preset="popularity", device="cpu").card["preset"] == "popularity"
 
 
 def test_card_and_settings_are_plain_json(model: Artifact) -> None:

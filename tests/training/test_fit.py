@@ -12,24 +12,30 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.batches.users import UserBatches
+from ratiorec.batches.settings import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import RatioSplit
 from ratiorec.data.synthetic import Synthetic
-from ratiorec.encoders import graph as sparse_rows
-from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, StoppedError
+from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.scorers.user_items import UserItems
-from ratiorec.settings import Settings, SolverSettings, TwoStageSettings
-from ratiorec.solvers.neighbours import ItemKNN, PopularitySolver
+from ratiorec.settings import Settings, SolverSettings, Training, TwoStageSettings
+from ratiorec.solvers.settings import ItemKNN, PopularitySolver
 from ratiorec.training import fit as fitting
-from ratiorec.training import validation
-from ratiorec.training.checkpoint import FILE, Checkpoints, Progress
-from ratiorec.training.fit import EpochFinished, Fit, FitOptions, FitResult, StepTaken, judge
-from ratiorec.training.loop import GradientTraining, Training
+from ratiorec.training import fit as validation
+from ratiorec.training.checkpoint import FILE, Checkpoints, FitState
+from ratiorec.training.fit import (
+    EpochFinished,
+    FitOptions,
+    FitResult,
+    FitSession,
+    StepTaken,
+    evaluate_on_device,
+)
+from ratiorec.training.loop import GradientTraining
 from support.small_data import interactions
 
 CPU = torch.device("cpu")
@@ -41,10 +47,10 @@ SETTINGS = Settings(
     training=Training(
         learning_rate=0.1,
         epochs=4,
-        validate_every=1,
+        validate_every_epochs=1,
         min_steps_between_validations=1,
         patience=2,
-        min_gain=0,
+        min_relative_gain=0,
     ),
 )
 
@@ -65,7 +71,7 @@ def fit(
     observe: Callable[[Any], None] = lambda event: None,
     stop_requested: Callable[[], bool] = lambda: False,
 ) -> FitResult:
-    return Fit(
+    return FitSession(
         data,
         settings,
         options,
@@ -95,11 +101,8 @@ def assert_same(first: FitResult, second: FitResult) -> None:
 
 def trained_by_hand(data: Interactions, n_steps: int, *, rng: np.random.Generator) -> StoredScorer:
     """The model after so many steps, without anything that `Fit` adds."""
-    s = SETTINGS
     with deterministic_threads():
-        run = GradientTraining.start(
-            data, s.encoder, s.risk, s.batches, s.training, rng=rng, device=CPU
-        )
+        run = GradientTraining.start(data, SETTINGS, rng=rng, device=CPU)
         steps = itertools.chain.from_iterable(run.one_epoch(n_steps) for _ in itertools.count())
         for _ in itertools.islice(steps, n_steps):
             pass
@@ -181,15 +184,15 @@ def test_the_search_ends_when_patience_is_lost() -> None:
 def test_a_gain_that_is_too_small_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([0.5, 0.5 * 1.11, 0.5 * 1.11 * 1.09, 0.5])
     monkeypatch.setattr(
-        fitting, "judge", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(scores)}
+        fitting, "evaluate_on_device", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(scores)}
     )
-    fitted = fit(settings=training_with(min_gain=0.1, patience=9))
+    fitted = fit(settings=training_with(min_relative_gain=0.1, patience=9))
     assert fitted.n_epochs == 2
     assert fitted.validation == {"recall@20": 0.0, "ndcg@20": 0.5 * 1.11}
 
 
 def test_of_equal_validations_the_earliest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "judge", lambda *_, **__: metrics(0.5))
+    monkeypatch.setattr(fitting, "evaluate_on_device", lambda *_, **__: metrics(0.5))
     fitted = fit()
     assert fitted.n_epochs == 1
     searched = [record for record in fitted.history if record["phase"] == "search"]
@@ -197,7 +200,7 @@ def test_of_equal_validations_the_earliest_is_chosen(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(
-    ("validate_every", "min_steps_between_validations", "epochs"),
+    ("validate_every_epochs", "min_steps_between_validations", "epochs"),
     [
         (2, 1, [2, 4, 5]),
         (1, 2 * STEPS_AN_EPOCH, [2, 4, 5]),
@@ -206,11 +209,11 @@ def test_of_equal_validations_the_earliest_is_chosen(monkeypatch: pytest.MonkeyP
     ],
 )
 def test_validation_happens_every_so_many_epochs_and_at_the_end(
-    validate_every: int, min_steps_between_validations: int, epochs: list[int]
+    validate_every_epochs: int, min_steps_between_validations: int, epochs: list[int]
 ) -> None:
     settings = training_with(
         epochs=5,
-        validate_every=validate_every,
+        validate_every_epochs=validate_every_epochs,
         min_steps_between_validations=min_steps_between_validations,
         patience=9,
     )
@@ -234,7 +237,9 @@ def test_without_refit_the_validated_model_stays() -> None:
     split = RatioSplit(0.1)(DATA, rng=split_rng)
     expected = trained_by_hand(split.train, fitted.n_steps, rng=search_rng)
     assert bits(fitted.scorer) == bits(expected)
-    assert fitted.validation == judge(fitted.scorer, split.train, split.held_out, device=CPU)
+    assert fitted.validation == evaluate_on_device(
+        fitted.scorer, split.train, split.held_out, device=CPU
+    )
     assert {record["phase"] for record in fitted.history} == {"search"}
 
 
@@ -242,7 +247,9 @@ def test_without_refit_the_best_model_is_kept_and_not_the_last() -> None:
     fitted = fit(FitOptions(refit=False), settings=LONG)
     split = RatioSplit(0.1)(DATA, rng=rngs()[0])
     assert fitted.n_steps < fitted.history[-1]["step"]
-    assert fitted.validation == judge(fitted.scorer, split.train, split.held_out, device=CPU)
+    assert fitted.validation == evaluate_on_device(
+        fitted.scorer, split.train, split.held_out, device=CPU
+    )
 
 
 def test_the_refit_changes_nothing_about_the_search(whole: FitResult) -> None:
@@ -332,14 +339,14 @@ def test_a_spent_budget_keeps_the_validated_model_without_refit() -> None:
 
 
 def test_the_search_leaves_as_much_time_as_the_refit_will_take(clock: Clock) -> None:
-    settings = training_with(epochs=99, validate_every=99)
+    settings = training_with(epochs=99, validate_every_epochs=99)
     fitted = fit(FitOptions(max_seconds=10), settings=settings, observe=clock.tick)
     assert fitted.n_steps == 10 // 2
     assert fitted.seconds == 10
 
 
 def test_without_refit_the_search_may_take_all_the_time(clock: Clock) -> None:
-    settings = training_with(epochs=99, validate_every=99)
+    settings = training_with(epochs=99, validate_every_epochs=99)
     fitted = fit(FitOptions(max_seconds=10, refit=False), settings=settings, observe=clock.tick)
     assert fitted.n_steps == 10
 
@@ -361,7 +368,7 @@ class CountedCheckpoints(Checkpoints):
         super().__init__(folder)
         object.__setattr__(self, "steps", [])
 
-    def write(self, progress: Progress, tensors: dict[str, torch.Tensor]) -> None:
+    def write(self, progress: FitState, tensors: dict[str, torch.Tensor]) -> None:
         position = progress.position
         step = position["epoch"] * STEPS_AN_EPOCH + position["step_in_epoch"]
         self.steps.append(step)  # type: ignore[attr-defined]
@@ -444,7 +451,7 @@ def test_patience_counts_on_after_an_interruption(
 ) -> None:
     falling = itertools.count(-1, -1)
     monkeypatch.setattr(
-        fitting, "judge", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(falling)}
+        fitting, "evaluate_on_device", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(falling)}
     )
     settings = training_with(epochs=9, patience=3)
     options = FitOptions(checkpoints=Checkpoints(tmp_path))
@@ -602,13 +609,13 @@ def test_a_model_that_reads_histories_reads_all_pairs_in_the_end(refit: bool) ->
     assert again.scores(users).tobytes() == fitted.scorer.scores(users).tobytes()
 
 
-@pytest.mark.parametrize(("tail", "n_epochs"), [(0, 4 + 2), (0.25, 4 + 2), (1.0, 4 + 4)])
+@pytest.mark.parametrize(("fraction", "n_epochs"), [(0, 4 + 2), (0.25, 4 + 2), (1.0, 4 + 4)])
 def test_a_slow_curve_is_given_a_share_of_its_steps_to_rise_again(
-    tail: float, n_epochs: int, monkeypatch: pytest.MonkeyPatch
+    fraction: float, n_epochs: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # the best of all is the fourth
     scores = itertools.chain([0.1, 0.2, 0.3, 0.4], itertools.repeat(0.4))
-    monkeypatch.setattr(fitting, "judge", lambda *_, **__: metrics(next(scores)))
-    fitted = fit(settings=training_with(epochs=60, patience=2, tail=tail))
+    monkeypatch.setattr(fitting, "evaluate_on_device", lambda *_, **__: metrics(next(scores)))
+    fitted = fit(settings=training_with(epochs=60, patience=2, extra_patience_fraction=fraction))
     assert sum(record["phase"] == "search" for record in fitted.history) == n_epochs
     assert fitted.n_epochs == 4

@@ -9,17 +9,18 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.batches.users import Batch, UserBatches
+from ratiorec.batches.settings import UserBatches
+from ratiorec.batches.users import Batch
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders import graph as sparse_rows
 from ratiorec.encoders.encoder import Encoder, half_squared_norms
-from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import ConfigError, DivergenceError
+from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.kernels.pointwise import KULLBACK_LEIBLER
-from ratiorec.losses.density_ratio import DensityRatio, UniformWeights, as_sampled
-from ratiorec.training.loop import GradientTraining, Training
+from ratiorec.losses.density_ratio import DensityRatio, UniformWeights
+from ratiorec.settings import Settings, Training
+from ratiorec.training.loop import GradientTraining
 from support.small_data import checkerboard, random_interactions
 
 NEVER = 10**9
@@ -37,10 +38,7 @@ def start(
 ) -> GradientTraining:
     return GradientTraining.start(
         data,
-        encoder,
-        risk,
-        UserBatches(n_users),
-        settings,
+        Settings(encoder, risk, UserBatches(n_users), settings),
         rng=np.random.default_rng(seed),
         device=torch.device("cpu"),
     )
@@ -193,7 +191,7 @@ def test_steps_are_counted_over_epochs() -> None:
 
 
 def test_a_step_is_one_of_adam_on_the_risk_plus_the_penalty() -> None:
-    run = start(settings=Training(learning_rate=0.02, penalty=0.3))
+    run = start(settings=Training(learning_rate=0.02, l2=0.3))
     free = run.encoder.table.detach().clone()
     batch = next(run.epochs(np.random.default_rng(0)))
     run.epochs = OneBatch(batch)  # type: ignore[assignment]
@@ -201,7 +199,7 @@ def test_a_step_is_one_of_adam_on_the_risk_plus_the_penalty() -> None:
     stepped = run.encoder.table.detach().clone()
 
     run.encoder.load_state_dict({"table": free})
-    risk = run.risk(run.encoder(batch), batch)
+    risk = run.loss(run.encoder(batch), batch)
     penalised = risk + 0.3 * half_squared_norms(run.encoder.table, run.encoder.n_users, batch)
     (gradient,) = torch.autograd.grad(penalised, run.encoder.table)
     assert value == risk.item()
@@ -265,16 +263,16 @@ def test_a_model_that_is_not_finite_is_refused(
         ("learning_rate", -0.1),
         ("learning_rate", math.nan),
         ("learning_rate", math.inf),
-        ("penalty", -1e-9),
-        ("penalty", math.nan),
-        ("penalty", math.inf),
+        ("l2", -1e-9),
+        ("l2", math.nan),
+        ("l2", math.inf),
         ("epochs", 0),
-        ("validate_every", 0),
+        ("validate_every_epochs", 0),
         ("min_steps_between_validations", 0),
         ("patience", 0),
-        ("min_gain", -0.1),
-        ("min_gain", math.nan),
-        ("tail", -0.1),
+        ("min_relative_gain", -0.1),
+        ("min_relative_gain", math.nan),
+        ("extra_patience_fraction", -0.1),
     ],
 )
 def test_a_setting_out_of_range_is_refused_by_name(name: str, value: float) -> None:
@@ -283,19 +281,22 @@ def test_a_setting_out_of_range_is_refused_by_name(name: str, value: float) -> N
 
 
 def test_no_penalty_is_allowed() -> None:
-    assert Training(penalty=0).penalty == 0
+    assert Training(l2=0).l2 == 0
 
 
 @pytest.mark.parametrize(("steps_per_epoch", "interval"), [(1, 50), (7, 8), (10, 5), (100, 5)])
 def test_short_epochs_are_validated_less_often(steps_per_epoch: int, interval: int) -> None:
-    settings = Training(validate_every=5, min_steps_between_validations=50)
+    settings = Training(validate_every_epochs=5, min_steps_between_validations=50)
     assert settings.validation_interval(steps_per_epoch) == interval
 
 
 @pytest.mark.parametrize("encoder", [LightGCN(8), Factorisation(8)], ids=["lightgcn", "mf"])
 @pytest.mark.parametrize(
     "risk",
-    [DensityRatio(), DensityRatio(KULLBACK_LEIBLER, weights=UniformWeights(), sampling=as_sampled)],
+    [
+        DensityRatio(),
+        DensityRatio(KULLBACK_LEIBLER, weights=UniformWeights(), candidate_correction="none"),
+    ],
     ids=["ranking-ulsif", "kullback-leibler"],
 )
 def test_the_other_squares_of_a_checkerboard_are_ranked_below_the_held_out_ones(
@@ -310,7 +311,7 @@ def test_the_other_squares_of_a_checkerboard_are_ranked_below_the_held_out_ones(
         encoder=encoder,
         risk=risk,
         n_users=10,
-        settings=Training(learning_rate=0.02, penalty=0.01),
+        settings=Training(learning_rate=0.02, l2=0.01),
     )
     risks = take(run, 120)
     assert np.mean(risks[-10:]) < np.mean(risks[:10]) - 0.1

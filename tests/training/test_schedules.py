@@ -9,7 +9,7 @@ import torch
 from ratiorec import presets
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
-from ratiorec.settings import Constant, InverseTimeDecay, Settings
+from ratiorec.settings import ConstantRate, InverseTimeDecay, Settings
 from ratiorec.training.loop import GradientTraining
 from support.small_data import random_interactions
 
@@ -20,11 +20,11 @@ def small_pairs() -> Interactions:
     return random_interactions(np.random.default_rng(0), n_users=40, n_items=30, n_pairs=300)
 
 
-def descent(schedule: Constant | InverseTimeDecay) -> GradientTraining:
+def descent(schedule: ConstantRate | InverseTimeDecay) -> GradientTraining:
     settings = presets.preset("dre-mf")
     assert isinstance(settings, Settings)
-    settings = replace(settings, training=replace(settings.training, schedule=schedule))
-    return settings.descent(small_pairs(), rng=np.random.default_rng(0), device=CPU)
+    settings = replace(settings, training=replace(settings.training, lr_schedule=schedule))
+    return GradientTraining.start(small_pairs(), settings, rng=np.random.default_rng(0), device=CPU)
 
 
 def take(run: GradientTraining, n_steps: int) -> list[float]:
@@ -36,7 +36,7 @@ def take(run: GradientTraining, n_steps: int) -> list[float]:
 
 
 def test_a_constant_rate_stays() -> None:
-    assert [Constant()(step) for step in (0, 1, 1000)] == [1, 1, 1]
+    assert [ConstantRate()(step) for step in (0, 1, 1000)] == [1, 1, 1]
 
 
 def test_a_falling_rate_is_half_after_its_steps_and_a_quarter_after_three_times_as_many() -> None:
@@ -45,7 +45,7 @@ def test_a_falling_rate_is_half_after_its_steps_and_a_quarter_after_three_times_
 
 @pytest.mark.parametrize("steps", [0.0, -1.0, float("inf"), float("nan")])
 def test_a_rate_that_cannot_fall_is_refused(steps: float) -> None:
-    with pytest.raises(ConfigError, match=r"where: training\.schedule\.half_life_steps"):
+    with pytest.raises(ConfigError, match=r"where: training\.lr_schedule\.half_life_steps"):
         InverseTimeDecay(steps)
 
 

@@ -8,7 +8,9 @@ from torch import Tensor
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import PopularityScorer
-from ratiorec.training.runs import SolverTraining, Stopping
+from ratiorec.settings import EarlyStopping, SolverSettings
+from ratiorec.training.loop import start_run
+from ratiorec.training.runs import SolverTraining
 from support.small_data import checkerboard
 
 BOARD = checkerboard(6, 4)
@@ -53,9 +55,10 @@ class Solver:
 
 
 def start() -> SolverTraining:
-    return SolverTraining.start(
-        BOARD, Solver(), rng=np.random.default_rng(0), device=torch.device("cpu"), memory_mb=7
-    )
+    rng, device = np.random.default_rng(0), torch.device("cpu")
+    run = start_run(SolverSettings(Solver()), BOARD, rng=rng, device=device, memory_mb=7)
+    assert isinstance(run, SolverTraining)
+    return run
 
 
 def test_an_epoch_is_one_sweep_and_one_step() -> None:
@@ -85,12 +88,18 @@ def test_a_run_that_had_not_begun_has_nothing_to_restore() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("validate_every", 0), ("patience", 0), ("min_gain", -0.1), ("tail", -1)]
+    ("name", "value"),
+    [
+        ("validate_every_epochs", 0),
+        ("patience", 0),
+        ("min_relative_gain", -0.1),
+        ("extra_patience_fraction", -1),
+    ],
 )
 def test_a_stopping_setting_out_of_range_is_refused_by_name(name: str, value: float) -> None:
     with pytest.raises(ConfigError, match=rf"stopping\.{name}"):
-        Stopping(**{name: value})  # type: ignore[arg-type]
+        EarlyStopping(**{name: value})  # type: ignore[arg-type]
 
 
 def test_sweeps_are_validated_as_often_as_asked() -> None:
-    assert Stopping(validate_every=3).validation_interval(1) == 3
+    assert EarlyStopping(validate_every_epochs=3).validation_interval(1) == 3

@@ -7,14 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.batches.users import UserBatches
-from ratiorec.encoders.factorisation import Factorisation
-from ratiorec.encoders.lightgcn import LightGCN
+from ratiorec.batches.settings import UserBatches
+from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights, UniformWeights
-from ratiorec.settings import Settings, TwoStageSettings
+from ratiorec.settings import Settings, Training, TwoStageSettings
 from ratiorec.shapes import Embeddings
-from ratiorec.training.loop import Training
-from ratiorec.training.runs import Run
+from ratiorec.training.loop import GradientTraining, TrainingRun, start_run
 from support.small_data import random_interactions
 
 CPU = torch.device("cpu")
@@ -26,17 +24,17 @@ FIRST = Settings(
     training=Training(epochs=2, learning_rate=0.05),
 )
 SECOND = replace(
-    FIRST, encoder=LightGCN(4), risk=DensityRatio(), training=Training(epochs=3, penalty=0.1)
+    FIRST, encoder=LightGCN(4), risk=DensityRatio(), training=Training(epochs=3, l2=0.1)
 )
 STEPS_AN_EPOCH = 3
 
 
-def start(settings: TwoStageSettings | None = None) -> Run:
+def start(settings: TwoStageSettings | None = None) -> TrainingRun:
     settings = settings or TwoStageSettings(FIRST, SECOND)
-    return settings.start(DATA, rng=np.random.default_rng(5), device=CPU, memory_mb=1e6)
+    return start_run(settings, DATA, rng=np.random.default_rng(5), device=CPU, memory_mb=1e6)
 
 
-def take(run: Run, n_steps: int) -> list[float | None]:
+def take(run: TrainingRun, n_steps: int) -> list[float | None]:
     """Single steps, by way of as many visits."""
     risks: list[float | None] = []
     while len(risks) < n_steps:
@@ -47,7 +45,7 @@ def take(run: Run, n_steps: int) -> list[float | None]:
     return risks
 
 
-def bits(run: Run) -> bytes:
+def bits(run: TrainingRun) -> bytes:
     return b"".join(array.tobytes() for array in run.scorer().arrays().values())
 
 
@@ -65,7 +63,9 @@ def test_steps_and_epochs_are_counted_through_both_stages() -> None:
 def test_the_first_stage_is_the_first_model_alone() -> None:
     run = start()
     risks = take(run, 6)
-    alone = FIRST.descent(DATA, rng=np.random.default_rng(5).spawn(2)[0], device=CPU)
+    alone = GradientTraining.start(
+        DATA, FIRST, rng=np.random.default_rng(5).spawn(2)[0], device=CPU
+    )
     assert take(alone, 6) == risks
     assert bits(alone) == bits(run)
 
@@ -77,8 +77,11 @@ def test_the_second_model_is_trained_with_the_weights_of_the_first() -> None:
     frozen = FrozenWeights(
         Embeddings(torch.from_numpy(first["users"]), torch.from_numpy(first["items"]))
     )
-    expected = replace(SECOND, risk=DensityRatio(weights=frozen)).descent(
-        DATA, rng=np.random.default_rng(5).spawn(2)[1], device=CPU
+    expected = GradientTraining.start(
+        DATA,
+        replace(SECOND, risk=DensityRatio(weights=frozen)),
+        rng=np.random.default_rng(5).spawn(2)[1],
+        device=CPU,
     )
     assert take(run, 9) == take(expected, 9)
     assert bits(run) == bits(expected)

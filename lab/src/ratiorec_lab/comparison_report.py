@@ -10,7 +10,8 @@ from typing import Any
 from ratiorec.compare import RANKED_BY, PresetResult, figures_of, ranked
 from ratiorec.data.interactions import Dataset
 from ratiorec_lab.report import charts, page
-from ratiorec_lab.report.tables import Cell, Estimate, Table
+from ratiorec_lab.report.page import Cell, Estimate, Table
+from ratiorec_lab.report.writing import format_column
 
 _LEAST_SECONDS = 0.001  # what is trained at once still needs a place on a logarithmic axis
 
@@ -22,7 +23,8 @@ def write_report(
     order = ranked(results)
     sections = [
         page.Section(
-            "At a glance", page.Columns([_quality_figure(order, dataset.name), _time_figure(order)])
+            "At a glance",
+            [page.Columns([_quality_figure(order, dataset.name), _time_figure(order)])],
         ),
         _quality_section(order),
         _cost_section(order),
@@ -43,13 +45,12 @@ def write_report(
 
 
 def _quality_figure(order: Sequence[PresetResult], name: str) -> page.Figure:
-    estimates = [_estimate(result, RANKED_BY) for result in order]
+    estimates = [(result.preset, _estimate(result, RANKED_BY)) for result in order]
     chart = charts.bar_chart(
-        [result.preset for result in order],
-        [estimate.value for estimate in estimates],
+        [charts.Bar(preset, one.value, low=one.low, high=one.high) for preset, one in estimates],
         title=f"nDCG@20 on {name}",
-        y_label=f"nDCG@20, {_judged_by(order)}",
-        errors=[(estimate.low, estimate.high) for estimate in estimates] or None,
+        value_label=f"nDCG@20, {_judged_by(order)}",
+        write=format_column([one.value for _, one in estimates]),
     )
     if not _has_test(order):
         return page.Figure(chart, "The best first.")
@@ -57,28 +58,26 @@ def _quality_figure(order: Sequence[PresetResult], name: str) -> page.Figure:
 
 
 def _time_figure(order: Sequence[PresetResult]) -> page.Figure:
+    seconds = [max(figures_of(result).seconds["train"], _LEAST_SECONDS) for result in order]
     chart = charts.bar_chart(
-        [result.preset for result in order],
-        [max(figures_of(result).seconds["train"], _LEAST_SECONDS) for result in order],
+        [charts.Bar(one.preset, value) for one, value in zip(order, seconds, strict=True)],
         title="Training time",
-        y_label="seconds, logarithmic",
-        log_y=True,
+        value_label="seconds, logarithmic",
+        write=format_column(seconds),
+        log=True,
     )
     return page.Figure(chart, "In the same order: the best lists first.")
 
 
 def _quality_section(order: Sequence[PresetResult]) -> page.Section:
     against = ["nDCG@20 against the best", "p"] if _has_test(order) else []
-    return page.Section(
-        "Whose lists are best?",
-        page.Paragraph(_how_to_read(order)),
-        Table(
-            ["", "nDCG@20", "Recall@20", *against],
-            [_quality_row(result)[: 3 + len(against)] for result in order],
-            f"Mean over users, {_judged_by(order)}",
-            highest=(1, 2),
-        ),
+    table = Table(
+        ["", "nDCG@20", "Recall@20", *against],
+        [_quality_row(result)[: 3 + len(against)] for result in order],
+        f"Mean over users, {_judged_by(order)}",
+        highest=(1, 2),
     )
+    return page.Section("Whose lists are best?", [page.Paragraph(_how_to_read(order)), table])
 
 
 def _judged_by(order: Sequence[PresetResult]) -> str:
@@ -129,15 +128,13 @@ def _cost_section(order: Sequence[PresetResult]) -> page.Section:
     headers = ["", "training, s", "in all, s", "epochs", "steps", "peak memory, MB"]
     if any(figures_of(result).peak_device_memory_mb is not None for result in order):
         headers.append("on the device, MB")
-    return page.Section(
-        "What do they cost?",
-        Table(
-            headers,
-            [_cost_row(result)[: len(headers)] for result in order],
-            "Training includes the search for the stopping step; the time in all, the test as well",
-            lowest=(1, 2),
-        ),
+    table = Table(
+        headers,
+        [_cost_row(result)[: len(headers)] for result in order],
+        "Training includes the search for the stopping step; the time in all, the test as well",
+        lowest=(1, 2),
     )
+    return page.Section("What do they cost?", [table])
 
 
 def _cost_row(result: PresetResult) -> list[Cell]:
@@ -154,14 +151,9 @@ def _cost_row(result: PresetResult) -> list[Cell]:
 
 
 def _failure_section(failed: Sequence[PresetResult]) -> page.Section:
-    return page.Section(
-        "What could not run?",
-        Table(
-            ["", "reason"],
-            [[result.preset, result.error] for result in failed],
-            "Presets without figures",
-        ),
-    )
+    rows = [[result.preset, result.error] for result in failed]
+    table = Table(["", "reason"], rows, "Presets without figures")
+    return page.Section("What could not run?", [table])
 
 
 def _data_section(dataset: Dataset) -> page.Section:
@@ -175,18 +167,12 @@ def _data_section(dataset: Dataset) -> page.Section:
     if test is not None:
         facts["test pairs"] = test.n_pairs
         facts["test users"] = int((test.user_degrees > 0).sum())
-    return page.Section("On which data?", page.KeyValues(facts))
+    return page.Section("On which data?", [page.KeyValues(facts)])
 
 
 def _settings_section(results: Sequence[PresetResult]) -> page.Section:
-    groups = [
-        page.Listing(
-            result.preset,
-            [page.Entry(name, note=value) for name, value in _flat(result.settings)],
-        )
-        for result in results
-    ]
-    return page.Section("With which settings?", page.Columns(groups))
+    groups = [page.Listing(result.preset, [*_flat(result.settings)]) for result in results]
+    return page.Section("With which settings?", [page.Columns(groups)])
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, str]]:

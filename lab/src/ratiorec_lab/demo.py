@@ -9,42 +9,40 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.batches.users import UserBatches
+from ratiorec.batches.settings import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.synthetic import Synthetic, SyntheticData
-from ratiorec.encoders.factorisation import Factorisation
+from ratiorec.encoders.settings import Factorisation
 from ratiorec.evaluation.evaluate import Report
-from ratiorec.kernels.pointwise import LEAST_SQUARES, Generator
-from ratiorec.losses.density_ratio import DensityRatio, UniformWeights, as_sampled
+from ratiorec.losses.density_ratio import DensityRatio, GeneratorName, UniformWeights
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
-from ratiorec.settings import Settings
+from ratiorec.settings import Settings, Training
 from ratiorec.training.experiment import fit
 from ratiorec.training.fit import Observer
-from ratiorec.training.loop import Training
 from ratiorec_lab.report import charts, page
-from ratiorec_lab.report.tables import Estimate, Table
+from ratiorec_lab.report.page import Estimate, Table
 
 # many pairs for each user, so that what is random in them hides little of the truth
 POPULATION = Synthetic(n_users=3000, n_items=400, mean_pairs=80)
 METRICS = ("recall@20", "ndcg@20", "precision@20", "hit_rate@20")
 
 # the paper's method, for data small enough that one batch holds every user
-RANKING = Settings(training=Training(learning_rate=0.02, penalty=0.005, epochs=400))
+RANKING = Settings(training=Training(learning_rate=0.02, l2=0.005, epochs=400))
 
 
-def recovery_settings(generator: Generator = LEAST_SQUARES) -> Settings:
+def recovery_settings(generator: GeneratorName = "least-squares") -> Settings:
     """A risk whose minimiser is the true ratio: even weights and no corrections."""
     return Settings(
         encoder=Factorisation(dimension=8),
         risk=DensityRatio(
             generator=generator,
             weights=UniformWeights(),
-            sampling=as_sampled,
+            candidate_correction="none",
             upper_bound=float("inf"),
         ),
         batches=UserBatches(10_000),
-        training=Training(learning_rate=0.02, penalty=0.2, epochs=1000, validate_every=10),
+        training=Training(learning_rate=0.02, l2=0.2, epochs=1000, validate_every_epochs=10),
     )
 
 
@@ -158,19 +156,17 @@ def _metric_section(demonstration: Demonstration) -> page.Section:
         figures = report.to_json()["metrics"]
         rows.append([name, *(Estimate(**figures[metric]) for metric in METRICS)])
     train = demonstration.data.dataset.train
-    return page.Section(
-        "How good are the lists?",
-        page.Paragraph(
-            f"{train.n_users:,} users, {train.n_items:,} items, {train.n_pairs:,} pairs for "
-            "training; a fifth of every user's pairs was held out and is asked for here."
-        ),
-        Table(
-            ["", *METRICS],
-            rows,
-            "Mean over users, with 95 % bootstrap intervals",
-            highest=range(1, len(METRICS) + 1),
-        ),
+    table = Table(
+        ["", *METRICS],
+        rows,
+        "Mean over users, with 95 % bootstrap intervals",
+        highest=range(1, len(METRICS) + 1),
     )
+    lead = page.Paragraph(
+        f"{train.n_users:,} users, {train.n_items:,} items, {train.n_pairs:,} pairs for "
+        "training; a fifth of every user's pairs was held out and is asked for here."
+    )
+    return page.Section("How good are the lists?", [lead, table])
 
 
 def _curve_section(demonstration: Demonstration) -> page.Section:
@@ -182,57 +178,55 @@ def _curve_section(demonstration: Demonstration) -> page.Section:
         for name, metric in (("Recall@20", "recall@20"), ("nDCG@20", "ndcg@20"))
     ]
     chosen = demonstration.model.card["epochs"]
-    return page.Section(
-        "When did training stop?",
-        page.Figure(
-            charts.line_chart(
-                series,
-                title="Validation while searching for the stopping step",
-                x_label="epoch",
-                y_label="on held-out pairs",
-                mark=charts.Mark(chosen, f"chosen: epoch {chosen:g}"),
-            ),
-            "A tenth of every user's training pairs chose the epoch; the model was then trained "
-            "anew on all of them for as long.",
-        ),
+    chart = charts.line_chart(
+        series,
+        title="Validation while searching for the stopping step",
+        x_label="epoch",
+        y_label="on held-out pairs",
+        mark=(chosen, f"chosen: epoch {chosen:g}"),
     )
+    told = (
+        "A tenth of every user's training pairs chose the epoch; the model was then trained "
+        "anew on all of them for as long."
+    )
+    return page.Section("When did training stop?", [page.Figure(chart, told)])
 
 
 def _list_section(demonstration: Demonstration) -> page.Section:
     groups = [
-        page.Group(
+        page.Section(
             shown["user"],
-            page.Listing(f"History ({shown['n_history']} items)", shown["history"]),
-            page.Listing(
-                "Recommended",
-                [page.Entry(name, note=f"{score:.2f}") for name, score in shown["recommended"]],
-                numbered=True,
-            ),
+            [
+                page.Listing(
+                    f"History ({shown['n_history']} items)",
+                    [(name, "") for name in shown["history"]],
+                ),
+                page.Listing(
+                    "Recommended",
+                    [(name, f"{score:.2f}") for name, score in shown["recommended"]],
+                    numbered=True,
+                ),
+            ],
         )
         for shown in lists(demonstration)
     ]
-    return page.Section("What is recommended?", page.Columns(groups))
+    return page.Section("What is recommended?", [page.Columns(groups)])
 
 
 def _ratio_section(demonstration: Demonstration) -> page.Section:
-    true, estimated = unlabelled_pairs(demonstration.estimator, demonstration.data)
-    correlation = demonstration.correlations["uniform weights"]
-    return page.Section(
-        "Is it the ratio?",
-        page.Figure(
-            charts.scatter_chart(
-                true,
-                estimated,
-                title="Estimated against true ratio, pairs not in the training data",
-                x_label="true ratio r(i|u)",
-                y_label="estimated ratio",
-                log_x=True,
-                log_y=True,
-                diagonal=True,
-            ),
-            f"With uniform weights the risk is minimised by the true ratio; Spearman's rank "
-            f"correlation of the two is {correlation:.3f}. The hard-sample weights of DREGN-CF "
-            f"aim at the top of each list instead; its order still correlates at "
-            f"{demonstration.correlations['DREGN-CF']:.3f}.",
-        ),
+    chart = charts.scatter_chart(
+        *unlabelled_pairs(demonstration.estimator, demonstration.data),
+        title="Estimated against true ratio, pairs not in the training data",
+        x_label="true ratio r(i|u)",
+        y_label="estimated ratio",
+        log_x=True,
+        log_y=True,
+        diagonal=True,
     )
+    told = (
+        f"With uniform weights the risk is minimised by the true ratio; Spearman's rank "
+        f"correlation of the two is {demonstration.correlations['uniform weights']:.3f}. The "
+        f"hard-sample weights of DREGN-CF aim at the top of each list instead; its order still "
+        f"correlates at {demonstration.correlations['DREGN-CF']:.3f}."
+    )
+    return page.Section("Is it the ratio?", [page.Figure(chart, told)])

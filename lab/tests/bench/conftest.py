@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from lab_support.quick_bench import AT_ONCE, without_processes
-from ratiorec_lab.bench.conditions import Conditions
 
+from lab_support.quick_bench import AT_ONCE, without_processes
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.synthetic import Synthetic
+from ratiorec_lab.bench.clock import Conditions
 
 
 @pytest.fixture(scope="session")

@@ -3,14 +3,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from ratiorec_lab.bench.case import Case, Measured
-from ratiorec_lab.bench.ceilings import Ceilings, Floor
-from ratiorec_lab.bench.timing import Times
+from ratiorec_lab.bench.clock import Ceilings, Floor, Times
 
 OURS = Case("product", "ours", "cpu", {"items": 3}, Times((1.0, 2.0, 6.0)))
-REFERENCE = replace(OURS, execution="plain", times=Times((8.0,)), is_reference=True)
-SLOW = replace(OURS, execution="slow", times=Times((10.0,)), is_rival=True)
-FAST = replace(OURS, execution="fast", times=Times((4.0,)), is_rival=True)
+REFERENCE = replace(OURS, backend="plain", times=Times((8.0,)), is_reference=True)
+SLOW = replace(OURS, backend="slow", times=Times((10.0,)), is_rival=True)
+FAST = replace(OURS, backend="fast", times=Times((4.0,)), is_rival=True)
 CEILINGS = {"cpu": Ceilings({"float32": 100.0}, 1.0), "cuda": Ceilings({"float32": 1000.0}, 1.0)}
 
 
@@ -33,10 +33,10 @@ def test_only_what_does_the_same_is_compared() -> None:
 
 def test_a_floor_is_at_the_rates_of_the_device_of_the_case() -> None:
     on_cpu = replace(OURS, floor=Floor.of(n_operations=50))
-    on_card = replace(on_cpu, device="cuda")
-    found = measured(on_cpu, on_card)
+    on_gpu = replace(on_cpu, device="cuda")
+    found = measured(on_cpu, on_gpu)
     assert found.floor_seconds(on_cpu) == 50 / 100
-    assert found.floor_seconds(on_card) == 50 / 1000
+    assert found.floor_seconds(on_gpu) == 50 / 1000
     assert found.ratio_to_floor(on_cpu) == 2 / (50 / 100)
 
 

@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
+
 from ratiorec_lab.bench.dots import Dot, dot_chart
 from ratiorec_lab.bench.frontier_chart import Curve, frontier_chart
 from ratiorec_lab.report.frame import SIZE, WIDTH

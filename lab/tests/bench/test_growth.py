@@ -12,23 +12,31 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from lab_support.quick_bench import AT_ONCE, without_processes
-from ratiorec_lab.bench import growth, memory
-from ratiorec_lab.bench.case import Case, Measured
-from ratiorec_lab.bench.ceilings import Ceilings
-from ratiorec_lab.bench.conditions import Conditions
-from ratiorec_lab.bench.growth_chart import drawing, growth_charts
-from ratiorec_lab.bench.growth_data import long_tailed_pairs
-from ratiorec_lab.bench.growth_lines import MEMORY, TIME, Exponents, Growth, growths
-from ratiorec_lab.bench.growth_points import AXES, BASE, QUICK, USUAL, Plan, size_at
-from ratiorec_lab.bench.growth_ways import Point, executions
-from ratiorec_lab.bench.page import write_page
-from ratiorec_lab.bench.side_by_side import Outcome
-from ratiorec_lab.bench.timing import Times
-from ratiorec_lab.bench.words import lines
 
+from lab_support.quick_bench import AT_ONCE, without_processes
 from ratiorec.data.interactions import Dataset
-from ratiorec.kernels.backends import EXECUTIONS
+from ratiorec_lab.bench import growth, side_by_side
+from ratiorec_lab.bench.case import Case, Measured
+from ratiorec_lab.bench.clock import Ceilings, Conditions, Times
+from ratiorec_lab.bench.growth import Point, backends
+from ratiorec_lab.bench.growth_chart import drawing, growth_charts
+from ratiorec_lab.bench.growth_lines import (
+    AXES,
+    BASE,
+    MEMORY,
+    QUICK,
+    TIME,
+    USUAL,
+    Exponents,
+    Growth,
+    Plan,
+    growths,
+    size_at,
+)
+from ratiorec_lab.bench.page import write_page
+from ratiorec_lab.bench.random_data import long_tailed_pairs
+from ratiorec_lab.bench.side_by_side import Outcome
+from ratiorec_lab.bench.words import lines
 
 CPU = torch.device("cpu")
 BASE_SIZE = {"users": 12, "items": 10, "pairs": 30, "dimension": 4, "batch": 6}
@@ -56,6 +64,7 @@ def in_a_second(target: str, ways: Any, *_: Any, also: Any) -> Outcome:
         dict.fromkeys([*ways, *also], Times((1.0,))),
         dict.fromkeys(ways, 0.0),
         {"cpu": Ceilings({"float32": 1.0}, 1.0)},
+        dict.fromkeys([*ways, *also], "cpu"),
     )
 
 
@@ -143,7 +152,7 @@ def test_cases_of_other_targets_do_not_grow() -> None:
 
 
 def kinds(cases: Any) -> set[tuple[str, str]]:
-    return {(case.figures["work"], case.execution) for case in cases}
+    return {(case.figures["work"], case.backend) for case in cases}
 
 
 def test_every_point_has_steps_their_preparation_and_lists(measured: Measured) -> None:
@@ -182,7 +191,7 @@ def test_the_base_is_measured_once_for_all_axes(measured: Measured) -> None:
     at_base = [
         case.times
         for case in measured.cases
-        if case.execution == "tiled" and case.figures["value"] == BASE_SIZE[case.figures["axis"]]
+        if case.backend == "tiled" and case.figures["value"] == BASE_SIZE[case.figures["axis"]]
     ]
     assert len(at_base) == len(AXES)
     assert len(set(at_base)) == 1
@@ -202,7 +211,7 @@ def test_the_end_of_a_line_tells_its_exponents(measured: Measured) -> None:
             case
             for case in told
             if (case["axis"], case["work"], case["execution"])
-            == (line.axis, line.work, line.execution)
+            == (line.axis, line.work, line.backend)
         ]
         assert line.exponents is not None
         assert last["exponents"][line.figure] == pytest.approx(line.exponents._asdict(), rel=0.01)
@@ -228,24 +237,24 @@ def test_matrices_that_would_not_fit_are_left_out(monkeypatch: pytest.MonkeyPatc
     assert "more than" in found.left_out["reference at batch*2"]
 
 
-def test_a_candidate_is_counted_if_it_came_up_or_if_a_card_lists_it() -> None:
+def test_a_candidate_is_counted_if_it_came_up_or_if_a_gpu_lists_it() -> None:
     few = point(items=60, pairs=70, batch=1)
     assert 1 <= few.n_candidates < 60
     assert replace(few, device=torch.device("cuda")).n_candidates == 60
 
 
-@pytest.mark.parametrize("execution", ["tiled", "reference", "tiled, eager", "reference, eager"])
-def test_a_step_has_the_execution_asked_for(execution: str) -> None:
-    way = point().step(execution)
+@pytest.mark.parametrize("backend", ["tiled", "reference", "tiled, eager", "reference, eager"])
+def test_a_step_has_the_backend_asked_for(backend: str) -> None:
+    way = point().step(backend)
     with way.around():
         assert [way.work() for _ in range(5)] == [1] * 5
-    settings = point(dimension=3)._settings("reference")
-    assert settings.risk.execution is EXECUTIONS["reference"]
+    settings = point(dimension=3).settings("reference")
+    assert settings.risk.backend == "reference"
     assert (settings.encoder.dimension, settings.batches.n_users) == (3, 6)
 
 
-def test_on_a_card_steps_are_recorded_and_memory_is_that_of_eager_ones() -> None:
-    recorded, eager, reference = executions(torch.device("cuda"))
+def test_on_a_gpu_steps_are_recorded_and_memory_is_that_of_eager_ones() -> None:
+    recorded, eager, reference = backends(torch.device("cuda"))
     assert recorded.endswith(", CUDA graph")
     assert eager == recorded.replace("CUDA graph", "eager")
     assert reference == "reference, eager"
@@ -270,9 +279,9 @@ def test_the_time_of_a_list_is_that_of_one_user(
     assert point().ranking_floor.n_operations == pytest.approx(2 * 10 * 4)
 
 
-@pytest.mark.parametrize("execution", ["tiled base", "reference users*0.1", "tiled batch*10"])
-def test_a_case_runs_by_itself(execution: str) -> None:
-    way = growth.alone(execution, dict.fromkeys(BASE_SIZE, 8))
+@pytest.mark.parametrize("key", ["tiled base", "reference users*0.1", "tiled batch*10"])
+def test_a_case_runs_by_itself(key: str) -> None:
+    way = growth.alone(key, dict.fromkeys(BASE_SIZE, 8))
     with way.around():
         assert way.work() == 1
 
@@ -281,7 +290,7 @@ def test_a_case_runs_by_itself(execution: str) -> None:
 def test_only_the_memory_of_the_reference_grows_by_whole_matrices() -> None:
     size = {"users": 1000, "items": 2000, "pairs": 30_000, "dimension": 8, "batch": 250}
     keys = [f"{how} {place}" for how in ("tiled", "reference") for place in (BASE, "batch*4")]
-    peaks = memory.in_one_process("growth", keys, size)
+    peaks = side_by_side.in_one_process("growth", keys, size)
     small, large, small_reference, large_reference = (peaks[key] or 0.0 for key in keys)
     more_mb = 4 * 750 * 2000 / 2**20
     assert large_reference - small_reference > 3 * more_mb
@@ -326,7 +335,7 @@ def panels(svg: str) -> list[tuple[float, float, float, float]]:
 
 
 @pytest.mark.parametrize("figure", [TIME, MEMORY])
-def test_an_image_holds_its_charts_apart_on_a_card_of_its_own(
+def test_an_image_holds_its_charts_apart_on_a_gpu_of_its_own(
     measured: Measured, figure: str
 ) -> None:
     charts = growth_charts(growths(measured.to_json()), figure)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ratiorec_lab.bench.case import Case, Measured
 from ratiorec_lab.bench.ceilings import Ceilings, Floor
 from ratiorec_lab.bench.page import _TITLES, write_page

@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+
 from ratiorec_lab.bench.targets import TARGETS
 
 ROOT = Path(__file__).parents[2]

@@ -4,17 +4,20 @@ import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from ratiorec_lab.bench import race as race_module
-from ratiorec_lab.bench.conditions import Conditions
-from ratiorec_lab.bench.race import Contender, race
 
-from ratiorec.errors import MissingExtraError
+from ratiorec.batches.settings import PairBatches
+from ratiorec.errors import ConfigError, MissingExtraError
 from ratiorec.presets import PRESETS
-from ratiorec.settings import SolverSettings
+from ratiorec.settings import Settings, SolverSettings
+from ratiorec.training.loop import start_run as real_start_run
+from ratiorec_lab.bench import race as race_module
+from ratiorec_lab.bench.clock import Conditions
+from ratiorec_lab.bench.race import Contender, race, require_contenders, settings_of
 from support.quick_presets import Failing
 
 CPU = torch.device("cpu")
@@ -48,23 +51,29 @@ class Steady:
 
 
 @dataclass(frozen=True)
-class Settings:
+class Steadily:
+    """Settings of such a run."""
+
     run: Any
     seconds_to_build: float = 0.0
 
-    def start(self, data: Any, **_: Any) -> Any:
-        self.run.clock.now += self.seconds_to_build
-        return self.run
+
+def start_run(settings: Any, data: Any, **context: Any) -> Any:
+    if not isinstance(settings, Steadily):
+        return real_start_run(settings, data, **context)
+    settings.run.clock.now += settings.seconds_to_build
+    return settings.run
 
 
 def contender(name: str, run: Steady, conditions: Conditions, **options: Any) -> Contender:
-    settings: Any = Settings(run, options.pop("seconds_to_build", 0.0))
+    settings: Any = Steadily(run, options.pop("seconds_to_build", 0.0))
     return Contender(name, settings, conditions.dataset.train, device=CPU, **options)
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     monkeypatch.setattr(Contender, "warm_up", lambda self: None)
+    monkeypatch.setattr(race_module, "start_run", start_run)
     monkeypatch.setattr(race_module, "Gauge", lambda device, effort: _SilentGauge())
     return Clock(monkeypatch)
 
@@ -181,8 +190,42 @@ def test_a_model_is_gone_when_its_contender_is_done(clock: Clock, conditions: Co
 @pytest.mark.parametrize(
     ("name", "expected"), [("implicit-als", "cpu"), ("item-knn", "cpu"), ("ease", "cuda")]
 )
-def test_what_is_solved_on_the_processor_says_so(
+def test_what_is_solved_on_the_cpu_says_so(
     conditions: Conditions, name: str, expected: str
 ) -> None:
     one = Contender(name, PRESETS[name], conditions.dataset.train, device=torch.device("cuda"))
     assert one.device.type == expected
+
+
+def test_a_name_alone_is_a_preset() -> None:
+    assert settings_of("ease") == PRESETS["ease"]
+
+
+def test_settings_are_laid_over_a_preset() -> None:
+    settings = settings_of("lightgcn:batches.n_pairs=2048:training.learning_rate=0.001")
+    assert isinstance(settings, Settings)
+    assert isinstance(settings.batches, PairBatches)
+    assert (settings.batches.n_pairs, settings.training.learning_rate) == (2048, 0.001)
+
+
+def test_a_file_and_then_settings_are_laid_over_a_preset(tmp_path: Path) -> None:
+    (tmp_path / "half.toml").write_text("[training]\nl2 = 0.5\nlearning_rate = 0.5\n")
+    settings = settings_of(f"dre-mf+{tmp_path / 'half.toml'}:training.l2=0.25")
+    assert isinstance(settings, Settings)
+    assert (settings.training.learning_rate, settings.training.l2) == (0.5, 0.25)
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"where: --presets; .*did you mean lightgcn\?"):
+        settings_of("lightgnc:batches.n_pairs=2048")
+
+
+def test_an_unknown_setting_is_refused() -> None:
+    with pytest.raises(ConfigError, match="unknown setting"):
+        settings_of("dre-mf:training.penalties=1")
+
+
+def test_a_contender_comes_once() -> None:
+    require_contenders(["dre-mf", "dre-mf:training.l2=1"])
+    with pytest.raises(ConfigError, match="listed twice"):
+        require_contenders(["dre-mf", "ease", "dre-mf"])

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
 import pytest
-from ratiorec_lab.bench.targets import TARGETS, named
 
 from ratiorec.errors import ConfigError
+from ratiorec_lab.bench.targets import TARGETS, named
 
 
 def test_the_targets_are_those_of_the_contract() -> None:

@@ -3,10 +3,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+
 from ratiorec_lab.bench.case import Case, Measured
-from ratiorec_lab.bench.ceilings import Ceilings, Floor
-from ratiorec_lab.bench.timing import Times
-from ratiorec_lab.bench.words import in_seconds, label_of, lines, remark, table
+from ratiorec_lab.bench.clock import Ceilings, Floor, Times
+from ratiorec_lab.bench.words import label_of, lines, remark, table
 
 CEILINGS = {"cpu": Ceilings({"float32": 1e11}, 2e10)}
 OURS = Case(
@@ -19,7 +19,7 @@ OURS = Case(
     1234.5,
     figures={"users_per_second": 45678.9},
 )
-PLAIN = replace(OURS, execution="plain", times=Times((0.024,)), is_reference=True, figures={})
+PLAIN = replace(OURS, backend="plain", times=Times((0.024,)), is_reference=True, figures={})
 
 
 def test_a_table_has_the_time_the_floor_and_the_ratios() -> None:
@@ -67,7 +67,7 @@ def test_a_target_that_found_nothing_still_has_a_table() -> None:
 @pytest.mark.parametrize(
     ("figures", "expected"),
     [
-        ({"recall@20": 0.18123, "ndcg@20": 0.1, "curve": []}, "R@20 0.1812"),
+        ({"recall@20": 0.18123, "ndcg@20": 0.1, "curve": []}, "R@20 .1812"),
         ({"recall@20": None}, ""),
         (
             {"epochs": 60.0, "chosen_by": "validation, until no gain", "search_seconds": 75.0},
@@ -76,12 +76,4 @@ def test_a_target_that_found_nothing_still_has_a_table() -> None:
     ],
 )
 def test_a_remark_has_what_else_is_known(figures: dict[str, object], expected: str) -> None:
-    assert remark(replace(OURS, figures=figures)) == expected
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(2e-6, "2 µs"), (0.0123, "12.3 ms"), (1.0, "1 s"), (75.44, "75.4 s"), (1234.5, "1,234 s")],
-)
-def test_times_have_three_digits_and_a_unit(seconds: float, expected: str) -> None:
-    assert in_seconds(seconds) == expected
+    assert remark(figures) == expected

@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_support.quick_bench import AT_ONCE, without_processes
-from ratiorec_lab.bench import conditions, page
-from ratiorec_lab.bench.growth_points import AXES
-from ratiorec_lab.bench.targets import TARGETS
-from ratiorec_lab.cli import bench as bench_progress
 
+from lab_support.quick_bench import AT_ONCE, without_processes
 from ratiorec.cli import options
 from ratiorec.errors import StorageError
+from ratiorec_lab.bench import conditions, page
+from ratiorec_lab.bench.growth_lines import AXES
+from ratiorec_lab.bench.targets import TARGETS
+from ratiorec_lab.cli import bench as bench_progress
 from support.command_line import CommandLine
 
 CPU = ("--device", "cpu")
@@ -173,7 +173,7 @@ def test_data_that_are_not_there_are_refused_with_the_command_that_fetches_them(
 def test_a_missing_extra_is_told_and_the_rest_is_measured(
     cli: CommandLine, clicks: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "implicit.cpu", None)
+    monkeypatch.setitem(sys.modules, "implicit.cpu.als", None)
     arguments = ("bench", "recommend", "--data", clicks, *CPU, "--quick")
     shown = cli(*arguments)
     assert shown.code == 0

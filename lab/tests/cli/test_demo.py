@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ratiorec_lab import demo
 
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.settings import Settings
+from ratiorec_lab import demo
 from support.command_line import CommandLine
 
 

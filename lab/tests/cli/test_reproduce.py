@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -10,19 +12,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from lab_support.fake_cells import keep, know
-from ratiorec_lab.cli import reproduce as reproduce_progress
-from ratiorec_lab.reproduce import running
-from ratiorec_lab.reproduce.cell_files import CellFiles
-from ratiorec_lab.reproduce.cells import Cell, cell_of
-from ratiorec_lab.reproduce.plan import Plan
-from ratiorec_lab.reproduce.report import Report
-from ratiorec_lab.reproduce.targets import TARGETS
 
+from lab_support.fake_cells import keep, know
 from ratiorec import presets
 from ratiorec.data import benchmarks
 from ratiorec.training.checkpoint import FILE
 from ratiorec.training.fit import EpochFinished, StepTaken
+from ratiorec_lab.cli import reproduce as reproduce_progress
+from ratiorec_lab.reproduce import run as running
+from ratiorec_lab.reproduce.cells import Cell, cell_of
+from ratiorec_lab.reproduce.plan import Plan
+from ratiorec_lab.reproduce.published import EFFECTIVENESS, PAPER_DATASETS
+from ratiorec_lab.reproduce.records import CellFiles
+from ratiorec_lab.reproduce.report import TARGETS, Report
+from ratiorec_lab.reproduce.wording import figure
 from support.command_line import CommandLine, everything_in
 from support.quick_presets import MISSING, failing
 
@@ -111,6 +114,34 @@ def test_people_are_shown_tables_remarks_and_where_the_report_is(cli: CommandLin
     begun, ended = outcome.err.splitlines()
     assert begun == "1/1 synthetic-small, popularity, seed 0 (time left not known yet)"
     assert ended.startswith("synthetic-small, popularity, seed 0: test recall@20 0.")
+
+
+def test_every_remark_is_shown(cli: CommandLine) -> None:
+    arguments = ("reproduce", "all", "--report-only", "--out", "nothing")
+    shown = cli(*arguments).out.splitlines()
+    for exhibit in cli(*arguments, "--json").json["exhibits"]:
+        place = shown.index(exhibit["title"])
+        told = [f"  {remark}" for remark in exhibit["remarks"]]
+        assert any(shown[k : k + len(told)] == told for k in range(place, len(shown)))
+
+
+@pytest.mark.parametrize("width", [60, 100, 300])
+def test_a_wide_table_is_shown_in_parts_that_fit(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    files = CellFiles(Path("results"))
+    know(files, *PAPER_DATASETS)
+    plan = Plan(seeds=(0, 1))
+    for dataset in PAPER_DATASETS:
+        keep(files, plan.cells("lightgcn", dataset))
+    out = cli("reproduce", "table-effectiveness", "--report-only", "--out", "results").out
+    table = re.split(r"\n  Gowalla[:,]", out)[0].splitlines()
+    assert all(len(line) <= width for line in table)
+    rows = " ".join(line for line in table if line.startswith("  LightGCN "))
+    for printed, metric in itertools.product(EFFECTIVENESS["lightgcn"].values(), (0, 1)):
+        assert f".1000 ± .0000 ({figure(printed[metric])}, " in rows
+    assert rows.count("LightGCN ") == {60: 6, 100: 4, 300: 1}[width]
 
 
 def test_several_seeds_give_an_interval(cli: CommandLine) -> None:

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratiorec_lab.reproduce.cell_files import CellFiles
-from ratiorec_lab.reproduce.cells import Cell
-
 from ratiorec.config import to_table
 from ratiorec.files import write_json
+from ratiorec_lab.reproduce.cells import Cell
+from ratiorec_lab.reproduce.records import CellFiles
 
 SHA256 = "ab" * 32
-CARD = {"device": "cuda", "accelerator": "Some Card", "cores": 2, "processor": "Some Processor"}
+GPU = {"device": "cuda", "accelerator": "Some GPU", "cores": 2, "processor": "Some Processor"}
 
 
 def metrics(ndcg: float, recall: float | None = None) -> dict[str, float]:
@@ -56,7 +55,7 @@ def record_of(cell: Cell, /, **given: Any) -> dict[str, Any]:
         "validation": figures,
         "test": None if cell.on_validation else figures,
         "curve": curve([None, 0.1]),
-        "machine": CARD,
+        "machine": GPU,
         "versions": {"ratiorec": "0.1.0"},
         "commit": "c0ffee",
         "command": "ratiorec reproduce all",

@@ -6,6 +6,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from ratiorec_lab.report.charts import bar_chart
 
 WORDS = {"title": "T", "y_label": "Y"}

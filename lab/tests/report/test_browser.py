@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+
 from ratiorec_lab.report.charts import Mark, Series, bar_chart, line_chart, scatter_chart
 from ratiorec_lab.report.page import (
     Columns,
@@ -23,7 +24,6 @@ from ratiorec_lab.report.page import (
     Table,
     render,
 )
-
 from support.browser import needs_chromium, probed
 
 pytestmark = needs_chromium

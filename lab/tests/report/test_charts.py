@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from ratiorec_lab.report.charts import Mark, Series, line_chart, scatter_chart
 
 WORDS = {"title": "T", "x_label": "X", "y_label": "Y"}

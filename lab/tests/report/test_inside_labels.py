@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 from numpy.typing import ArrayLike
+
 from ratiorec_lab.report.axes import Axis
 from ratiorec_lab.report.frame import SIZE, Frame, Words
 from ratiorec_lab.report.inside_labels import inside_labels

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ratiorec_lab.report.lettering import shorten, text_width, wrap
 
 

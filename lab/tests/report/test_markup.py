@@ -4,6 +4,7 @@ import xml.etree.ElementTree as ET
 
 from hypothesis import given
 from hypothesis import strategies as st
+
 from ratiorec_lab.report.markup import escape, tag
 
 # Any code point at all, among them lone surrogates and control characters.

@@ -5,6 +5,8 @@ import xml.etree.ElementTree as ET
 from itertools import pairwise
 
 import pytest
+
+from ratiorec.errors import StorageError
 from ratiorec_lab.report import page as page_module
 from ratiorec_lab.report.charts import Series, line_chart
 from ratiorec_lab.report.page import (
@@ -23,8 +25,6 @@ from ratiorec_lab.report.page import (
     render,
     write,
 )
-
-from ratiorec.errors import StorageError
 
 
 def a_page(word: str = "word") -> Page:

@@ -7,6 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from ratiorec_lab.report.axes import format_number
 from ratiorec_lab.report.frame import SIZE, WIDTH
 from ratiorec_lab.report.lettering import text_width

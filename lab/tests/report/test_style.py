@@ -3,6 +3,7 @@ from __future__ import annotations
 import re
 
 import pytest
+
 from ratiorec_lab.report.style import N_SERIES_COLOURS, colour_rules, series_colour, style_sheet
 
 

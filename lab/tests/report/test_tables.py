@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+
 from ratiorec_lab.report.tables import Estimate, Table, cell_text
 
 

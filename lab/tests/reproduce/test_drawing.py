@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from ratiorec_lab.report.style import series_colour
 from ratiorec_lab.reproduce.drawing import (
     bar_chart,

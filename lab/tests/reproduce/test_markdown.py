@@ -9,6 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+
+from ratiorec.errors import StorageError
 from ratiorec_lab.reproduce.exhibits import (
     Bar,
     BarExhibit,
@@ -22,8 +24,6 @@ from ratiorec_lab.reproduce.exhibits import (
     TableExhibit,
 )
 from ratiorec_lab.reproduce.markdown import inline, write_markdown
-
-from ratiorec.errors import StorageError
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 HOSTILE = "<script>|*a*_b_`c`[d](e)![f](g)~~h~~\\|\n# i & &lt;"
@@ -79,15 +79,15 @@ def test_remarks_on_figures_and_on_exhibits_are_written_out(tmp_path):
     assert "### Where we differ\n\n- cut at epoch 570\n" in text
 
 
-def test_figures_are_set_to_the_right_and_words_are_not(tmp_path):
-    assert "\n| :--- | ---: | :--- |\n" in write(tmp_path, exhibits())
+def test_names_are_set_to_the_left_and_figures_to_the_right(tmp_path):
+    assert "\n| :--- | ---: | ---: |\n" in write(tmp_path, exhibits())
 
 
 def test_curves_are_told_by_their_ends_and_their_heights(tmp_path):
     (panel,) = [e for e in exhibits("A") if isinstance(e, CurveExhibit)]
     text = write(tmp_path, [panel])
-    assert cells(text, "A") == ["A", "4", "0.2000", "0.3000", "2"]
-    assert cells(text, "A, published")[1:] == ["4", "0.2000", "0.3000", "2"]
+    assert cells(text, "A") == ["A", "4", ".2000", ".3000", "2"]
+    assert cells(text, "A, published")[1:] == ["4", ".2000", ".3000", "2"]
 
 
 def test_a_curve_without_points_says_so(tmp_path):

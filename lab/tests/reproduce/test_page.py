@@ -7,6 +7,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
+from ratiorec.errors import DataError, StorageError
 from ratiorec_lab.reproduce.exhibits import (
     Bar,
     BarExhibit,
@@ -20,8 +22,6 @@ from ratiorec_lab.reproduce.exhibits import (
     TableExhibit,
 )
 from ratiorec_lab.reproduce.page import write_page
-
-from ratiorec.errors import DataError, StorageError
 
 
 def table(word: str = "word", *rows: Row) -> TableExhibit:

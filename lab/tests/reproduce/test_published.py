@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import pytest
+
+from ratiorec.presets import PRESETS
 from ratiorec_lab.reproduce.published import (
     ABLATION,
     EFFECTIVENESS,
@@ -11,8 +13,6 @@ from ratiorec_lab.reproduce.published import (
     effort,
     quality,
 )
-
-from ratiorec.presets import PRESETS
 
 TABLES = {"effectiveness": EFFECTIVENESS, "elsewhere": ELSEWHERE, "ablation": ABLATION}
 
@@ -53,4 +53,4 @@ def test_the_time_is_told_or_steps_by_their_time() -> None:
     assert effort("mult-vae", "amazon-book").seconds == 2889
     assert effort("enmf", "amazon-book").seconds is None
     assert effort("lightgcn", "gowalla") == effort("dregn-cf", "amazon-book-75")
-    assert EFFICIENCY["dregn-cf"]["gowalla"].seconds is None
+    assert EFFICIENCY["dregn-cf", "gowalla"].seconds is None

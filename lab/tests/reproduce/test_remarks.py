@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from ratiorec_lab.reproduce.exhibits import Measured
 from ratiorec_lab.reproduce.remarks import (
-    Figure,
+    TableFigure,
     caveats,
     differences,
     not_run,
@@ -21,8 +21,8 @@ def figure(
     metric: str = "ndcg@20",
     remark: str = "",
     is_papers: bool = True,
-) -> Figure:
-    return Figure(method, dataset, metric, Measured(values, published, remark), is_papers)
+) -> TableFigure:
+    return TableFigure(method, dataset, metric, Measured(values, published, remark), is_papers)
 
 
 def test_a_figure_within_a_hundredth_is_no_difference() -> None:

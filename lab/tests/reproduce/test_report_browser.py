@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from ratiorec_lab.reproduce.exhibits import (
     Bar,
     BarExhibit,
@@ -25,7 +26,6 @@ from ratiorec_lab.reproduce.exhibits import (
 )
 from ratiorec_lab.reproduce.markdown import write_markdown
 from ratiorec_lab.reproduce.page import write_page
-
 from support.browser import browse, needs_chromium, probed
 
 pytestmark = needs_chromium

@@ -145,7 +145,8 @@ class UserEpochs:
         rows = np.repeat(np.arange(len(users)), degrees)
         offsets = np.arange(len(rows)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
         items = data.indices[data.indptr[users][rows] + offsets]
-        place = np.zeros(data.n_items, dtype=np.int64)
+        n_items = len(data.item_degrees)
+        place = np.zeros(n_items, dtype=np.int64)
         place[items] = 1
         candidates = np.flatnonzero(place)
         place[candidates] = np.arange(len(candidates))
@@ -154,7 +155,7 @@ class UserEpochs:
             candidates=torch.from_numpy(candidates),
             rows=torch.from_numpy(rows),
             columns=torch.from_numpy(place[items]),
-            prior=torch.from_numpy(degrees / data.n_items).float(),
+            prior=torch.from_numpy(degrees / n_items).float(),
             popularity=torch.from_numpy(data.item_degrees[candidates]).float(),
             inclusion=torch.from_numpy(self.inclusion(len(users))[candidates]).float(),
         )

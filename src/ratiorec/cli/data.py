@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ratiorec.cli import options as o
-from ratiorec.errors import ConfigError
+from ratiorec.errors import unknown_choice
 
 app = typer.Typer(help="Look at, fetch and split pairs.", no_args_is_help=True)
 
@@ -32,21 +32,12 @@ def list_benchmarks(data_dir: o.DataDir = None, json: o.Json = False) -> None:
     epilog="Examples:\n\n  ratiorec data describe clicks.csv\n\n  "
     "ratiorec data describe gowalla --json"
 )
-def describe(
-    data: o.Data,
-    data_dir: o.DataDir = None,
-    user: o.User = None,
-    item: o.Item = None,
-    weight: o.Weight = None,
-    timestamp: o.Timestamp = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
-    json: o.Json = False,
-) -> None:
+@o.grouped
+def describe(data: o.Data, *, source: o.WeightedSource, json: o.Json = False) -> None:
     """Users, items, pairs, density and degrees, with warnings."""
     from ratiorec.data.describe import describe as describe_pairs
 
-    dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    dataset = o.load_data(data, source)
     description = describe_pairs(dataset.train)
     if json:
         test = None if dataset.test is None else dataset.test.n_pairs
@@ -96,19 +87,16 @@ def fetch(
     epilog="Examples:\n\n  ratiorec data split clicks.csv -o split\n\n  "
     "ratiorec data split plays.parquet -o split --by last --n 2"
 )
+@o.grouped
 def split(
     data: o.Data,
+    *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     by: Annotated[str, typer.Option(help="ratio, last or time.")] = "ratio",
     fraction: Annotated[float, typer.Option(help="Share held out, for ratio and time.")] = 0.1,
     n: Annotated[int, typer.Option(help="Pairs held out per user, for last.")] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same split.")] = 0,
-    data_dir: o.DataDir = None,
-    user: o.User = None,
-    item: o.Item = None,
-    timestamp: o.Timestamp = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
+    source: o.TimedSource,
 ) -> None:
     """Hold pairs out and write both parts as a LightGCN folder."""
     import numpy as np
@@ -123,8 +111,8 @@ def split(
         "time": TimeSplit(fraction),
     }
     if by not in splitters:
-        raise ConfigError("unknown split", where="--by", found=by, wanted=", ".join(splitters))
-    dataset = o.load_data(data, data_dir, user, item, None, timestamp, delimiter, header)
+        raise unknown_choice("unknown split", by, splitters, where="--by")
+    dataset = o.load_data(data, source)
     if dataset.test is not None:
         o.say(f"note: {dataset.name} has a test part already; it is left out of the split")
     parts = splitters[by](dataset.train, rng=np.random.default_rng(seed))

@@ -72,10 +72,10 @@ def _devices() -> dict[str, Any]:
         return {"device": "none to train on"}
     import torch
 
-    cards = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
+    gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
-        "device": "cuda" if cards else "cpu",
-        "cuda": ", ".join(cards) or "not available",
+        "device": "cuda" if gpus else "cpu",
+        "cuda": ", ".join(gpus) or "not available",
         "threads": torch.get_num_threads(),
     }
 

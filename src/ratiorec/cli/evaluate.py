@@ -12,7 +12,6 @@ from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
     from ratiorec.data.interactions import Interactions
-    from ratiorec.evaluation.evaluate import Report
     from ratiorec.model.artifact import Artifact
 
 
@@ -25,13 +24,11 @@ EXAMPLES = """Examples:
   ratiorec evaluate model --test held_out.csv --against other_model --json
 """
 
-OnUnknownPair = Annotated[
-    Literal["raise", "skip"], typer.Option(help="What to do about pairs with unknown ids.")
-]
 
-
+@o.grouped
 def evaluate(
     model: o.Model,
+    *,
     test: Annotated[Path | None, typer.Option(help="File of held-out pairs.")] = None,
     data: Annotated[str | None, typer.Option(help="Data set with a test part.")] = None,
     k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; repeatable.")] = None,
@@ -39,12 +36,10 @@ def evaluate(
     per_user: Annotated[
         Path | None, typer.Option(help="Write every user's figures (.parquet or .csv).")
     ] = None,
-    on_unknown: OnUnknownPair = "raise",
-    data_dir: o.DataDir = None,
-    user: o.User = None,
-    item: o.Item = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
+    on_unknown: Annotated[
+        Literal["raise", "skip"], typer.Option(help="What to do about pairs with unknown ids.")
+    ] = "raise",
+    source: o.Source,
     json: o.Json = False,
 ) -> None:
     """Judge a model on held-out pairs, with 95 % intervals.
@@ -56,14 +51,14 @@ def evaluate(
 
     artifact = Artifact.load(model)
     if test is None and data is None:
-        pairs = _own_test_part(artifact, data_dir)
+        pairs = _own_test_part(artifact, source)
     else:
-        pairs = _test_pairs(test, data, data_dir, user, item, delimiter, header)
+        pairs = _test_pairs(test, data, source)
     ks = tuple(sorted(set(k or [20])))
-    report = _judge(artifact, pairs, ks, on_unknown)
+    report = artifact.evaluate(pairs, ks, on_unknown=on_unknown)
     result = report.to_json()
     if against is not None:
-        other = _judge(Artifact.load(against), pairs, ks, on_unknown)
+        other = Artifact.load(against).evaluate(pairs, ks, on_unknown=on_unknown)
         result["against"] = {"model": str(against), **compare(report, other).to_json()}
     if per_user is not None:
         report.write_per_user(per_user, artifact.users)
@@ -73,13 +68,13 @@ def evaluate(
         _print_report(result)
 
 
-def _own_test_part(model: Artifact, data_dir: Path | None) -> Interactions:
+def _own_test_part(model: Artifact, source: o.Source) -> Interactions:
     """The test part of the benchmark that a model was trained on."""
     from ratiorec.data.registry import BENCHMARKS
 
     trained_on = model.card.get("data", {})
     if trained_on.get("name") in BENCHMARKS:
-        dataset = o.load_data(trained_on["name"], data_dir)
+        dataset = o.load_data(trained_on["name"], source)
         if dataset.train.sha256 == trained_on["sha256"] and dataset.test is not None:
             return dataset.test
     raise ConfigError(
@@ -90,15 +85,7 @@ def _own_test_part(model: Artifact, data_dir: Path | None) -> Interactions:
     )
 
 
-def _test_pairs(
-    test: Path | None,
-    data: str | None,
-    data_dir: Path | None,
-    user: str | None,
-    item: str | None,
-    delimiter: str | None,
-    header: bool | None,
-) -> Interactions:
+def _test_pairs(test: Path | None, data: str | None, source: o.Source) -> Interactions:
     if test is not None and data is not None:
         raise ConfigError(
             "evaluation needs one set of held-out pairs",
@@ -106,9 +93,7 @@ def _test_pairs(
             found="both",
             wanted="one of them",
         )
-    dataset = o.load_data(
-        str(test or data), data_dir, user, item, delimiter=delimiter, header=header
-    )
+    dataset = o.load_data(str(test or data), source)
     if test is not None and dataset.test is None:
         return dataset.train  # a file of its own, so all of its pairs are held out
     if test is not None:
@@ -123,12 +108,6 @@ def _test_pairs(
             "the data set has no test part", where="--data", found=str(data), wanted="--test FILE"
         )
     return dataset.test
-
-
-def _judge(
-    model: Artifact, pairs: Interactions, ks: tuple[int, ...], on_unknown: OnUnknownPair
-) -> Report:
-    return model.evaluate(pairs, ks, on_unknown=on_unknown)
 
 
 def _print_report(result: dict[str, Any]) -> None:

@@ -20,7 +20,7 @@ EXAMPLES = """Examples:
 
   ratiorec fit clicks.csv -o model
 
-  ratiorec fit gowalla -o model --seed 1 --set training.penalty=0.06 --json
+  ratiorec fit gowalla -o model --seed 1 --set training.l2=0.06 --json
 
   ratiorec fit plays.parquet -o model --max-seconds 600 --resume
 """

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import json
 import shlex
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from ratiorec.errors import MissingExtraError
+from ratiorec.errors import DataError, DataNotFoundError, MissingExtraError
 
 if TYPE_CHECKING:
     from ratiorec.data.interactions import Dataset
@@ -24,15 +28,6 @@ DataDir = Annotated[
     Path | None,
     typer.Option(help="Where benchmarks lie; then $RATIOREC_DATA, then the user cache."),
 ]
-User = Annotated[str | None, typer.Option("--user-column", help="Column of user ids.")]
-Item = Annotated[str | None, typer.Option("--item-column", help="Column of item ids.")]
-Weight = Annotated[str | None, typer.Option("--weight-column", help="Column of weights.")]
-Timestamp = Annotated[str | None, typer.Option("--timestamp-column", help="Column of times.")]
-Delimiter = Annotated[str | None, typer.Option(help="Field separator; found by itself if left.")]
-Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="First line holds names; found by itself if left."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output.")]
 K = Annotated[
     int | None,
@@ -40,33 +35,86 @@ K = Annotated[
 ]
 
 
-def load_data(
-    data: str,
-    data_dir: Path | None,
-    user: str | None = None,
-    item: str | None = None,
-    weight: str | None = None,
-    timestamp: str | None = None,
-    delimiter: str | None = None,
-    header: bool | None = None,
-) -> Dataset:
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command in which a parameter of a dataclass type stands for one option for each field.
+
+    Typer has no groups of options and looks at nothing but the signature, so the groups are taken
+    apart there, and put together again when the command is called.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            parameters.append(parameter.replace(annotation=hints[name]))
+            continue
+        options = get_type_hints(groups[name], include_extras=True)
+        for field in fields(groups[name]):
+            option = parameter.replace(name=field.name, default=field.default)
+            parameters.append(option.replace(annotation=options[field.name]))
+
+    @functools.wraps(command)
+    def run(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run
+
+
+@dataclass(frozen=True)
+class Source:
+    """Options of reading pairs: where benchmarks lie, and which column of a file is what."""
+
+    data_dir: DataDir = None
+    user_column: Annotated[str | None, typer.Option(help="Column of user ids.")] = None
+    item_column: Annotated[str | None, typer.Option(help="Column of item ids.")] = None
+    delimiter: Annotated[
+        str | None, typer.Option(help="Field separator; found by itself if left.")
+    ] = None
+    header: Annotated[
+        bool | None,
+        typer.Option(
+            "--header/--no-header", help="First line holds names; found by itself if left."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class TimedSource(Source):
+    """As `Source`, for commands that look at times."""
+
+    timestamp_column: Annotated[str | None, typer.Option(help="Column of times.")] = None
+
+
+@dataclass(frozen=True)
+class WeightedSource(TimedSource):
+    """As `TimedSource`, for commands that look at weights too."""
+
+    weight_column: Annotated[str | None, typer.Option(help="Column of weights.")] = None
+
+
+def load_data(data: str, source: Any, *old: Any) -> Dataset:
     """The data set that the options describe."""
     from ratiorec.data.benchmarks import load
     from ratiorec.data.formats import Columns
 
+    if not isinstance(source, Source):  # SHIM
+        user, item, weight, timestamp, delimiter, header = old or (None,) * 6  # SHIM
+        source = WeightedSource(source, user, item, delimiter, header, timestamp, weight)  # SHIM
+    roles = {role: getattr(source, f"{role}_column", None) for role in get_type_hints(Columns)}
     return load(
         data,
-        data_dir=data_dir,
-        columns=Columns(user, item, weight, timestamp),
-        delimiter=delimiter,
-        header=header,
+        data_dir=source.data_dir,
+        columns=Columns(**roles),
+        delimiter=source.delimiter,
+        header=source.header,
     )
 
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a file of ids; blank ones do not count."""
-    from ratiorec.errors import DataError, DataNotFoundError
-
     try:
         text = path.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
@@ -116,3 +164,15 @@ def lab_is_missing(where: str) -> MissingExtraError:
         found="no package ratiorec-lab",
         wanted="pip install ratiorec-lab, or pip install ./lab in a clone of the repository",
     )
+
+
+# SHIM: fit.py and compare.py until they take a `WeightedSource`
+User = Annotated[str | None, typer.Option("--user-column", help="Column of user ids.")]
+Item = Annotated[str | None, typer.Option("--item-column", help="Column of item ids.")]
+Weight = Annotated[str | None, typer.Option("--weight-column", help="Column of weights.")]
+Timestamp = Annotated[str | None, typer.Option("--timestamp-column", help="Column of times.")]
+Delimiter = Annotated[str | None, typer.Option(help="Field separator; found by itself if left.")]
+Header = Annotated[
+    bool | None,
+    typer.Option("--header/--no-header", help="First line holds names; found by itself if left."),
+]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from json import dumps
@@ -12,84 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ratiorec.cli import options as o
-from ratiorec.cli import recommend as bulk
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ratiorec.model.query import Query
     from ratiorec.scorers.table import Recommendations
-    from ratiorec.scorers.topk import Progress
-    from ratiorec.sinks import Destination, Job, Tally
-
-
-Output = Annotated[
-    str | None,
-    typer.Option(
-        "-o",
-        "--output",
-        help="Parquet file to write, or a database: sqlite:///FILE, postgresql://USER@HOST/NAME.",
-    ),
-]
-Table = Annotated[str | None, typer.Option(help="Table of the database; recommendations if left.")]
-Resume = Annotated[
-    bool,
-    typer.Option(
-        "--resume/--no-resume", help="Go on with an interrupted run of the same request, or not."
-    ),
-]
-BlockUsers = Annotated[
-    int | None,
-    typer.Option(min=1, help="Users in a transaction or part; by default 131,072 rows."),
-]
-
-
-def destination_for(output: str | None, table: str | None) -> Destination | None:
-    """Where the lists go, if not to standard output."""
-    from ratiorec.sinks import destination_of
-
-    if output is not None:
-        return destination_of(output, table)
-    if table is not None:
-        raise ConfigError(
-            "a table needs a database",
-            where="--table",
-            found=f"{table}, and no -o",
-            wanted="-o with the URL of a database",
-        )
-    return None
-
-
-def write_out(
-    job: Job,
-    destination: Destination,
-    *,
-    resume: bool,
-    block_users: int | None,
-    progress: Progress,
-) -> Tally:
-    """Write the lists, saying what was found and what is kept."""
-    from ratiorec.sinks import write_lists
-
-    return write_lists(
-        job,
-        destination,
-        resume=resume,
-        users_at_a_time=block_users,
-        progress=progress,
-        notify=o.say,
-    )
-
-
-def print_summary(tally: Tally, destination: Destination, *, json: bool) -> None:
-    """How much there is now, and where."""
-    place = destination.describe()
-    if json:
-        o.print_json({"rows": tally.n_rows, "users": tally.n_users, **place})
-    elif "table" in place:
-        o.say(f"{tally.n_rows:,} rows in table {place['table']} of {destination.where}")
-    else:
-        o.say(f"{tally.n_rows:,} rows in {destination.where}")
-    if tally.n_without:
-        o.say(f"{tally.n_without:,} of {tally.n_users:,} users have no item left to list")
+    from ratiorec.sinks import Job, Sink, Tally
 
 
 EXAMPLES = """Examples:
@@ -109,13 +36,95 @@ SIMILAR_EXAMPLES = """Examples:
   ratiorec similar model --item 1234 -k 5
 """
 
-OnUnknown = Annotated[
-    Literal["raise", "skip", "fallback"], typer.Option(help="What to do about unknown ids.")
-]
+
+@dataclass(frozen=True)
+class QueryGroup:
+    """The options of a `Query`."""
+
+    k: o.K = None
+    allow: Annotated[Path | None, typer.Option(help="Only items in this file, one a line.")] = None
+    deny: Annotated[Path | None, typer.Option(help="No items in this file, one a line.")] = None
+    include_seen: Annotated[
+        bool, typer.Option("--include-seen", help="Also items the user has already.")
+    ] = False
+    on_unknown: Annotated[
+        Literal["raise", "skip", "fallback"], typer.Option(help="What to do about unknown ids.")
+    ] = "raise"
+    memory_mb: Annotated[int, typer.Option(help="Memory for blocks of scores.")] = 512
+
+    def query(self, n_items: int) -> Query:
+        """The query for a catalogue of so many items."""
+        from ratiorec.model.query import Query
+
+        return Query(
+            k=_list_length(self.k, n_items),
+            exclude_seen=not self.include_seen,
+            allow=o.read_lines(self.allow) if self.allow else None,
+            deny=o.read_lines(self.deny) if self.deny else None,
+            on_unknown=self.on_unknown,
+            memory_mb=self.memory_mb,
+        )
 
 
+@dataclass(frozen=True)
+class SinkGroup:
+    """The options of writing lists to a sink."""
+
+    output: Annotated[
+        str | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="Parquet file to write, or a database: sqlite:///FILE, "
+            "postgresql://USER@HOST/NAME.",
+        ),
+    ] = None
+    table: Annotated[
+        str | None, typer.Option(help="Table of the database; recommendations if left.")
+    ] = None
+    resume: Annotated[
+        bool, typer.Option(help="Go on with an interrupted run of the same request, or not.")
+    ] = True
+    block_users: Annotated[
+        int | None,
+        typer.Option(min=1, help="Users in a transaction or part; by default 131,072 rows."),
+    ] = None
+
+    def sink(self) -> Sink | None:
+        """Where the lists go, if not to standard output."""
+        from ratiorec.sinks import sink_of
+
+        if self.output is not None:
+            return sink_of(self.output, self.table)
+        if self.table is not None:
+            raise ConfigError(
+                "a table needs a database",
+                where="--table",
+                found=f"{self.table}, and no -o",
+                wanted="-o with the URL of a database",
+            )
+        return None
+
+    def write(self, job: Job, sink: Sink) -> Tally:
+        """Write the lists, saying what was found and what is kept."""
+        from ratiorec.cli.progress import users_bar
+        from ratiorec.sinks import write_lists
+
+        with users_bar("users") as progress:
+            return write_lists(
+                job,
+                sink,
+                resume=self.resume,
+                users_at_a_time=self.block_users,
+                progress=progress,
+                notify=o.say,
+            )
+
+
+@o.grouped
 def recommend(
     model: o.Model,
+    *,
     user: Annotated[list[str] | None, typer.Option("--user", help="User id; repeatable.")] = None,
     users: Annotated[Path | None, typer.Option(help="File with one user id a line.")] = None,
     everyone: Annotated[bool, typer.Option("--all", help="Every known user.")] = False,
@@ -123,22 +132,11 @@ def recommend(
         list[str] | None,
         typer.Option(help="Items of someone who was not there in training: ITEM,ITEM; repeatable."),
     ] = None,
-    k: o.K = None,
-    allow: Annotated[Path | None, typer.Option(help="Only items in this file, one a line.")] = None,
-    deny: Annotated[Path | None, typer.Option(help="No items in this file, one a line.")] = None,
-    include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="Also items the user has already.")
-    ] = False,
-    on_unknown: OnUnknown = "raise",
-    output: bulk.Output = None,
-    table: bulk.Table = None,
-    resume: bulk.Resume = True,
-    block_users: bulk.BlockUsers = None,
-    memory_mb: Annotated[int, typer.Option(help="Memory for blocks of scores.")] = 512,
+    asked: QueryGroup,
+    out: SinkGroup,
     json: o.Json = False,
 ) -> None:
     """The best items for one user, for a file of users, or for everyone."""
-    from ratiorec.cli.progress import users_bar
     from ratiorec.model.artifact import Artifact
     from ratiorec.sinks import Job
 
@@ -150,38 +148,24 @@ def recommend(
             found=f"{sum(given)} of them",
             wanted="exactly one of them",
         )
-    destination = bulk.destination_for(output, table)
+    sink = out.sink()
     artifact = Artifact.load(model)
-    length = _list_length(k, len(artifact.items))
-    ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
-    asked: dict[str, Any] = {
-        "exclude_seen": not include_seen,
-        "allow": o.read_lines(allow) if allow else None,
-        "deny": o.read_lines(deny) if deny else None,
-        "on_unknown": on_unknown,
-        "memory_mb": memory_mb,
-    }
+    query = asked.query(len(artifact.items))
     if history is not None:
-        lists = artifact.recommend_to([text.split(",") for text in history], length, **asked)
-        _put_out_histories(lists, history, destination, json=json)
+        lists = artifact.recommend_to([text.split(",") for text in history], query)
+        _put_out_histories(lists, history, sink, json=json)
         return
+    ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
     if user is not None:  # a few users: know that there is a list before one is begun
-        _require_lists(artifact.recommend_blocks(ids, length, **asked), user)
-    if destination is not None:
-        with users_bar("users") as progress:
-            tally = bulk.write_out(
-                Job.of(artifact, ids, length, **asked),
-                destination,
-                resume=resume,
-                block_users=block_users,
-                progress=progress,
-            )
-        bulk.print_summary(tally, destination, json=json)
-        return
-    counted = _Tally()
-    _print_out(counted(artifact.recommend_blocks(ids, length, **asked)), json=json)
-    if counted.n_without:
-        o.say(f"{counted.n_without:,} of {counted.n_users:,} users have no item left to list")
+        n_listable = artifact.n_listable(ids, query)
+        _require_lists(len(n_listable), int((n_listable > 0).sum()), "--user", user)
+    if sink is not None:
+        tally = out.write(Job.of(artifact, ids, query), sink)
+        _print_summary(tally, sink, json=json)
+    else:
+        tally = _print_out(artifact.recommend_blocks(ids, query), json=json)
+    if tally.n_without:
+        o.say(f"{tally.n_without:,} of {tally.n_users:,} users have no item left to list")
 
 
 def _list_length(k: int | None, n_items: int) -> int:
@@ -199,84 +183,81 @@ def _list_length(k: int | None, n_items: int) -> int:
 
 
 def _put_out_histories(
-    lists: Recommendations, history: list[str], destination: Destination | None, *, json: bool
+    lists: Recommendations, history: list[str], sink: Sink | None, *, json: bool
 ) -> None:
-    """Lists of new users, who are called by their place in the question."""
+    """Lists of new users, who are called by their place in the query."""
     from ratiorec.scorers.table import write_parquet
-    from ratiorec.sinks import ParquetFile
+    from ratiorec.sinks import ParquetFile, Tally
 
-    _require_lists([lists], history, option="--history")
-    if destination is None:
+    tally = Tally.of(lists)
+    _require_lists(tally.n_users, tally.n_users - tally.n_without, "--history", history)
+    if sink is None:
         _print_out([lists], json=json)
         return
-    if not isinstance(destination, ParquetFile):
+    if not isinstance(sink, ParquetFile):
         raise ConfigError(
             "lists for histories are written as Parquet",
             where="-o",
-            found=destination.where,
+            found=sink.where,
             wanted="a file name that ends in .parquet, or --json",
         )
-    n_rows = write_parquet([lists], destination.path)
-    if json:
-        o.print_json({"rows": n_rows, "users": lists.n_users, **destination.describe()})
-    else:
-        o.say(f"{n_rows:,} rows in {destination.where}")
+    write_parquet([lists], sink.path)
+    _print_summary(tally, sink, json=json)
 
 
-def _require_lists(
-    blocks: Iterable[Recommendations], user_ids: list[str], *, option: str = "--user"
-) -> None:
-    tally = _Tally()
-    deque(tally(blocks), maxlen=0)
-    if tally.n_users and tally.n_without == tally.n_users:
+def _require_lists(n_users: int, n_with: int, option: str, values: list[str]) -> None:
+    if n_users and not n_with:
         raise ConfigError(
             "no item is left to list",
-            where=f"{option} " + " ".join(user_ids[:3]),
+            where=f"{option} " + " ".join(values[:3]),
             found="users who have seen every item that is allowed",
             wanted="other users, other items in --allow or --deny, or --include-seen",
         )
 
 
-@dataclass
-class _Tally:
-    """Counts what passes through; a list that stays empty is otherwise easily missed."""
-
-    n_users: int = 0
-    n_without: int = 0
-
-    def __call__(self, blocks: Iterable[Recommendations]) -> Iterator[Recommendations]:
-        for block in blocks:
-            self.n_users += block.n_users
-            self.n_without += block.n_users - int((block.ranks == 1).sum())
-            yield block
-
-
-def _print_out(blocks: Iterable[Recommendations], *, json: bool) -> None:
+def _print_summary(tally: Tally, sink: Sink, *, json: bool) -> None:
+    """How much there is now, and where."""
+    place = sink.describe()
     if json:
-        _print_json_blocks(blocks)
+        o.print_json({"rows": tally.n_rows, "users": tally.n_users, **place})
     else:
-        _print_lists(blocks)
+        table = f"table {place['table']} of " if "table" in place else ""
+        o.say(f"{tally.n_rows:,} rows in {table}{sink.where}")
 
 
-def _print_json_blocks(blocks: Iterable[Recommendations]) -> None:
-    """One JSON object written block by block, so that --all needs no more memory than one."""
+def _print_out(blocks: Iterable[Recommendations], *, json: bool) -> Tally:
+    """Print lists as they come, so that --all needs no more memory than a block; count them."""
+    from ratiorec.sinks import Tally
+
+    tally = Tally()
+
+    def rows() -> Iterator[dict[str, Any]]:
+        nonlocal tally
+        for block in blocks:
+            tally = tally.plus(Tally.of(block))
+            yield from block.to_dicts()
+
+    (_print_json_rows if json else _print_rows)(rows())
+    return tally
+
+
+def _print_json_rows(rows: Iterable[dict[str, Any]]) -> None:
     opening = '{"recommendations": [\n'
-    for block in blocks:
-        for row in block.to_dicts():
-            typer.echo(opening + dumps(row, ensure_ascii=False), nl=False)
-            opening = ",\n"
+    for row in rows:
+        typer.echo(opening + dumps(row, ensure_ascii=False), nl=False)
+        opening = ",\n"
     typer.echo("\n]}" if opening == ",\n" else opening + "]}")
 
 
-def _print_lists(blocks: Iterable[Recommendations]) -> None:
+def _print_rows(rows: Iterable[dict[str, Any]], answer: str = "item") -> None:
+    """One line for each item; a user's id stands above their list."""
     last = None
-    for block in blocks:
-        for row in block.to_dicts():
-            if row["user_id"] != last:
-                last = row["user_id"]
-                typer.echo(f"{last}")
-            name = f"  {row['item_name']}" if "item_name" in row else ""
-            typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row['item_id']}{name}")
+    for row in rows:
+        if answer == "item" and row["user_id"] != last:
+            last = row["user_id"]
+            typer.echo(f"{last}")
+        name = f"  {row[f'{answer}_name']}" if f"{answer}_name" in row else ""
+        typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row[f'{answer}_id']}{name}")
 
 
 def similar(
@@ -289,10 +270,8 @@ def similar(
     from ratiorec.model.artifact import Artifact
 
     artifact = Artifact.load(model)
-    neighbours = artifact.similar(item, _list_length(k, len(artifact.items)))
+    rows = artifact.similar(item, _list_length(k, len(artifact.items))).to_dicts()
     if json:
-        o.print_json({"similar": neighbours.to_dicts()})
-        return
-    for row in neighbours.to_dicts():
-        name = f"  {row['similar_name']}" if "similar_name" in row else ""
-        typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row['similar_id']}{name}")
+        o.print_json({"similar": rows})
+    else:
+        _print_rows(rows, "similar")

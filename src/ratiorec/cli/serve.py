@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
+from dataclasses import asdict, dataclass
 from json import dumps
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,7 +11,7 @@ import typer
 
 from ratiorec.cli import options as o
 from ratiorec.cli.doctor import EXTRAS
-from ratiorec.errors import MissingExtraError
+from ratiorec.errors import require_extra
 
 EXAMPLES = """Examples:
 
@@ -23,8 +23,28 @@ EXAMPLES = """Examples:
 """
 
 
+@dataclass(frozen=True)
+class LimitGroup:
+    """The fields of `ratiorec.serve.service.Limits`, which needs the extra."""
+
+    max_k: Annotated[int, typer.Option(min=1, help="Items in a list.")] = 1000
+    max_users: Annotated[int, typer.Option(min=1, help="Users or histories in a request.")] = 256
+    max_rows: Annotated[int, typer.Option(min=1, help="Rows in an answer.")] = 20_000
+    max_history: Annotated[int, typer.Option(min=1, help="Items in a history.")] = 1000
+    max_listed: Annotated[int, typer.Option(min=1, help="Items to allow or deny.")] = 10_000
+    max_body_bytes: Annotated[int, typer.Option(min=1, help="Bytes in a body.")] = 2**20
+    max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait.")] = 256
+    max_connections: Annotated[int, typer.Option(min=1, help="Connections open.")] = 1000
+    rank_seconds: Annotated[float, typer.Option(help="Time to wait and be ranked.")] = 5.0
+    read_seconds: Annotated[float, typer.Option(help="Time for a request to arrive.")] = 10.0
+    idle_seconds: Annotated[float, typer.Option(help="Time a connection may rest.")] = 30.0
+    drain_seconds: Annotated[float, typer.Option(help="Time to finish on SIGTERM.")] = 20.0
+
+
+@o.grouped
 def serve(
     model: o.Model,
+    *,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
     api_keys_file: Annotated[
@@ -36,22 +56,9 @@ def serve(
     user_search: Annotated[
         bool, typer.Option("--user-search", help="Find users by a part of their id.")
     ] = False,
-    watch: Annotated[
-        bool, typer.Option("--watch/--no-watch", help="Take a new model when the folder has one.")
-    ] = True,
+    watch: Annotated[bool, typer.Option(help="Take a new model when the folder has one.")] = True,
     watch_seconds: Annotated[float, typer.Option(min=0.05, help="Seconds between looks.")] = 2.0,
-    max_k: Annotated[int, typer.Option(min=1, help="Items in a list.")] = 1000,
-    max_users: Annotated[int, typer.Option(min=1, help="Users or histories in a request.")] = 256,
-    max_rows: Annotated[int, typer.Option(min=1, help="Rows in an answer.")] = 20_000,
-    max_history: Annotated[int, typer.Option(min=1, help="Items in a history.")] = 1000,
-    max_listed: Annotated[int, typer.Option(min=1, help="Items to allow or deny.")] = 10_000,
-    max_body_bytes: Annotated[int, typer.Option(min=1, help="Bytes in a body.")] = 2**20,
-    max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait.")] = 256,
-    max_connections: Annotated[int, typer.Option(min=1, help="Connections open.")] = 1000,
-    rank_seconds: Annotated[float, typer.Option(help="Time to wait and be ranked.")] = 5.0,
-    read_seconds: Annotated[float, typer.Option(help="Time for a request to arrive.")] = 10.0,
-    idle_seconds: Annotated[float, typer.Option(help="Time a connection may rest.")] = 30.0,
-    drain_seconds: Annotated[float, typer.Option(help="Time to finish on SIGTERM.")] = 20.0,
+    limits: LimitGroup,
     log_level: Annotated[
         Literal["debug", "info", "warning", "error"],
         typer.Option(help="What is logged; debug holds users' ids."),
@@ -59,32 +66,20 @@ def serve(
     json: o.Json = False,
 ) -> None:
     """Answer requests over HTTP until SIGTERM or SIGINT."""
-    _require_extra()
+    for package in EXTRAS["serve"]:
+        require_extra(package, "serve", where="ratiorec serve")
     from ratiorec.serve.models import ModelInUse
     from ratiorec.serve.security import Keys
     from ratiorec.serve.server import address_of, bind, run
     from ratiorec.serve.service import Limits, Service, start_logging
 
-    limits = Limits(
-        max_k=max_k,
-        max_users=max_users,
-        max_rows=max_rows,
-        max_history=max_history,
-        max_listed=max_listed,
-        max_body_bytes=max_body_bytes,
-        max_waiting=max_waiting,
-        max_connections=max_connections,
-        rank_seconds=rank_seconds,
-        read_seconds=read_seconds,
-        idle_seconds=idle_seconds,
-        drain_seconds=drain_seconds,
-    )
+    bounds = Limits(**asdict(limits))
     keys = Keys.read(api_keys_file) if api_keys_file else None
     admin = Keys.read(admin_token_file) if admin_token_file else None
     with bind(host, port) as listener:
         address = address_of(listener)
         service = Service.of(
-            ModelInUse(model), limits, keys=keys, admin=admin, user_search=user_search
+            ModelInUse(model), bounds, keys=keys, admin=admin, user_search=user_search
         )
         start_logging(log_level)
         line = {"address": address, "model": service.models.current.version}
@@ -93,15 +88,4 @@ def serve(
             listener,
             watch_seconds=watch_seconds if watch else None,
             announce=lambda: typer.echo(dumps(line) if json else address),
-        )
-
-
-def _require_extra() -> None:
-    missing = [name for name in EXTRAS["serve"] if importlib.util.find_spec(name) is None]
-    if missing:
-        raise MissingExtraError(
-            "serving needs packages that are not installed",
-            where="ratiorec serve",
-            found=f"no {', no '.join(missing)}",
-            wanted="pip install 'ratiorec[serve]'",
         )

@@ -22,28 +22,26 @@ EXAMPLES = """Examples:
 
   ratiorec update model today.parquet -o newer_model --json
 
-  ratiorec update model today.csv --others-stay
+  ratiorec update model today.csv --only-touched
 """
 
 
 _MOST_READINGS = 5
 
 
+@o.grouped
 def update(
     model: o.Model,
     data: o.Data,
+    *,
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="Model folder to write; else MODEL.")
     ] = None,
-    others_stay: Annotated[
+    only_touched: Annotated[
         bool,
-        typer.Option("--others-stay", help="Change no user and item but those of the new pairs."),
+        typer.Option("--only-touched", help="Change no user and item but those of the new pairs."),
     ] = False,
-    data_dir: o.DataDir = None,
-    user: o.User = None,
-    item: o.Item = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
+    source: o.Source,
     json: o.Json = False,
 ) -> None:
     """Take new pairs, users and items into a model without training it again.
@@ -57,10 +55,10 @@ def update(
     require_replaceable(target)
     started = time.perf_counter()
     try:
-        pairs = _pairs(o.load_data(data, data_dir, user, item, delimiter=delimiter, header=header))
+        pairs = _pairs(o.load_data(data, source))
     except NoPairsError:
         pairs = None  # an hour in which nobody came is no mistake
-    before, after = _taken_in(model, target, pairs, others_stay=others_stay)
+    before, after = _taken_in(model, target, pairs, only_touched=only_touched)
     seconds = time.perf_counter() - started
     result = {"model": str(target), **summary(before, after), "seconds": round(seconds, 3)}
     if json:
@@ -70,7 +68,7 @@ def update(
 
 
 def _taken_in(
-    model: Path, target: Path, pairs: Interactions | None, *, others_stay: bool
+    model: Path, target: Path, pairs: Interactions | None, *, only_touched: bool
 ) -> tuple[Artifact, Artifact]:
     """The model as it was and as it was saved; begun again where another was written meanwhile."""
     from ratiorec.model.artifact import Artifact
@@ -79,7 +77,7 @@ def _taken_in(
     for _ in range(_MOST_READINGS):
         read = header_bytes(model)
         before = Artifact.load(model)
-        after = _with_pairs(before, pairs, others_stay=others_stay)
+        after = _with_pairs(before, pairs, only_touched=only_touched)
         if target != model or header_bytes(model) == read:
             after.save(target)
             return before, after
@@ -92,13 +90,13 @@ def _taken_in(
     )
 
 
-def _with_pairs(model: Artifact, pairs: Interactions | None, *, others_stay: bool) -> Artifact:
+def _with_pairs(model: Artifact, pairs: Interactions | None, *, only_touched: bool) -> Artifact:
     from ratiorec.cli.progress import users_bar
 
     if pairs is None:
         return model
     with users_bar("folding in") as progress:
-        take = model.partial_fit if others_stay else model.update
+        take = model.partial_fit if only_touched else model.update
         return take(pairs, progress=progress)
 
 

@@ -1,1 +1,1 @@
-"""From a log of pairs to batches."""
+"""Data: pairs of users and items, where they come from, and how they are split."""

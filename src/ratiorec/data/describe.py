@@ -1,4 +1,4 @@
-"""What is in the data, in numbers."""
+"""Description of data in numbers, with warnings about what is hard to learn from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _EARLY_UNIX_TIME = 10**8  # March 1973, in seconds
 
 @dataclass(frozen=True)
 class DegreeSummary:
-    """How the numbers of pairs spread over the users, or over the items."""
+    """The spread of the numbers of pairs over the users, or over the items."""
 
     min: int
     median: float

@@ -1,11 +1,8 @@
-"""Files from the web: checked by their hash, whole or not at all."""
+"""Downloads from the web or out of a wheel: checked by hash, written whole or not at all."""
 
 from __future__ import annotations
 
-import contextlib
 import http.client
-import io
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,127 +10,93 @@ import time
 import urllib.error
 import urllib.request
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, BinaryIO
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 from ratiorec.data.registry import InAWheel, PinnedFile
-from ratiorec.errors import ConfigError, DownloadError, StorageError
-from ratiorec.files import atomic_write, sync_folder
+from ratiorec.errors import ConfigError, DownloadError
+from ratiorec.files import atomic_write
 
 Progress = Callable[[str, int, int | None], None]
 """Is told the name of the file, the bytes there so far, and their final number where known."""
 
+_MAX_BYTES = 1 << 28  # for a file whose size is not known beforehand
 _PIECE = 1 << 16
-_WORTH_ANOTHER_TRY = (408, 425, 429)  # and everything from 500
-
-
-class _InterruptedError(Exception):
-    """The transfer ended early for a reason that may pass."""
+_WORTH_A_RETRY = (408, 425, 429)  # and everything from 500
 
 
 @dataclass(frozen=True)
 class HttpDownload:
-    """Fetch one file over HTTP into place.
-
-    Bytes are collected in a `.part` file beside the target, from which a later call goes on
-    where the server allows it. What arrives is checked before it takes its place, so a file
-    that is cut or altered never lands.
-    """
+    """Download of one file over HTTP, which takes its place once its hash is right."""
 
     n_attempts: int = 4
     timeout_seconds: float = 30.0
     pause_seconds: float = 0.5  # before the second attempt; doubled before each further one
-    max_bytes: int = 1 << 28  # for files whose size is not known beforehand
+    max_bytes: int = _MAX_BYTES
 
     def __call__(
         self, url: str, target: Path, *, pinned: PinnedFile, progress: Progress | None = None
     ) -> None:
         require_web_address(url, where="the URL of a benchmark")
+        with atomic_write(target) as handle:
+            content = self._content(url, pinned, progress)
+            if fault := pinned.fault_in(content):
+                raise pinned.mismatch(where=url, found=fault)
+            handle.write(content)
+
+    def _content(self, url: str, pinned: PinnedFile, progress: Progress | None) -> bytes:
+        """The body of the answer, asked for again after a fault that may pass."""
         failure = ""
-        with _part_file(target) as part:
-            if _size(part) and pinned.fault_in(part) is None:
-                return _land(part, target)  # an earlier run ended just before the rename
-            for attempt in range(self.n_attempts):
-                if attempt:
-                    time.sleep(self.pause_seconds * 2 ** (attempt - 1))
-                try:
-                    was_resumed = self._transfer(url, part, pinned, progress)
-                except _InterruptedError as interruption:
-                    failure = str(interruption)
-                    continue
-                fault = pinned.fault_in(part)
-                if fault is None:
-                    return _land(part, target)
-                part.truncate(0)
-                failure = fault
-                if not was_resumed:  # else the beginning may be of another file: once more
-                    raise pinned.mismatch(where=url, found=fault)
+        for attempt in range(self.n_attempts):
+            if attempt:
+                time.sleep(self.pause_seconds * 2 ** (attempt - 1))
+            try:
+                return self._transfer(url, pinned, progress)
+            except DownloadError:
+                raise
+            except urllib.error.HTTPError as error:
+                error.close()
+                failure = f"HTTP status {error.code}, {error.msg}"
+                if error.code < 500 and error.code not in _WORTH_A_RETRY:
+                    raise _refused(url, failure) from error
+            except (OSError, http.client.HTTPException) as error:
+                reason = getattr(error, "reason", error)
+                failure = str(reason) or type(error).__name__
         raise DownloadError(
             f"could not fetch {pinned.name} in {self.n_attempts} attempts",
             where=url,
             found=failure,
-            wanted="a connection that lasts; the same command goes on where this one stopped",
+            wanted="a connection that lasts",
         )
 
-    def _transfer(
-        self, url: str, part: BinaryIO, pinned: PinnedFile, progress: Progress | None
-    ) -> bool:
-        """Append what is missing to the part; tell whether it had a beginning already."""
-        start = _size(part)
-        with self._open(url, start, part) as response:
-            if start and not _continues(response, start):
-                part.truncate(0)
-                start = 0
-            total = _announced(response, start)
-            limit = pinned.n_bytes or self.max_bytes
-            if total is not None and (total > limit or total < (pinned.n_bytes or 0)):
-                part.truncate(0)
-                raise pinned.mismatch(where=url, found=f"{total:,} bytes announced")
-            size = start
-            while piece := _piece(response):
-                size += len(piece)
-                if size > limit:
-                    part.truncate(0)
-                    raise pinned.mismatch(where=url, found=f"more than {limit:,} bytes")
-                with _storing(part):
-                    part.write(piece)
-                    part.flush()  # so that a full disk shows here and nowhere else
-                if progress is not None:
-                    progress(pinned.name, size, total or pinned.n_bytes)
-        expected = total or pinned.n_bytes
-        if expected is not None and size < expected:
-            raise _InterruptedError(f"the connection closed after {size:,} of {expected:,} bytes")
-        return start > 0
-
-    def _open(self, url: str, start: int, part: BinaryIO) -> http.client.HTTPResponse:
+    def _transfer(self, url: str, pinned: PinnedFile, progress: Progress | None) -> bytes:
         headers = {"User-Agent": "ratiorec", "Accept-Encoding": "identity"}
-        if start:
-            headers["Range"] = f"bytes={start}-"
         request = urllib.request.Request(url, headers=headers)
         opener = urllib.request.build_opener(_WebOnlyRedirects)
-        try:
-            response: http.client.HTTPResponse = opener.open(request, timeout=self.timeout_seconds)
-        except urllib.error.HTTPError as error:
-            with error:
-                answer = f"HTTP status {error.code}, {error.msg}"
-            if error.code == http.HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE and start:
-                part.truncate(0)  # longer than the file: not a beginning of it
-                raise _InterruptedError(answer) from error
-            if error.code >= 500 or error.code in _WORTH_ANOTHER_TRY:
-                raise _InterruptedError(answer) from error
-            raise _refused(url, answer) from error
-        except DownloadError:
-            raise
-        except (OSError, http.client.HTTPException) as error:
-            raise _InterruptedError(_reason(error)) from error
-        return response
+        content = bytearray()
+        with opener.open(request, timeout=self.timeout_seconds) as response:
+            length = response.headers.get("Content-Length", "")
+            announced = int(length) if length.isdigit() else None
+            limit = pinned.n_bytes or self.max_bytes
+            if announced is not None and not (pinned.n_bytes or 0) <= announced <= limit:
+                raise pinned.mismatch(where=url, found=f"{announced:,} bytes announced")
+            expected = announced or pinned.n_bytes
+            while piece := response.read(_PIECE):
+                content += piece
+                if len(content) > limit:
+                    raise pinned.mismatch(where=url, found=f"more than {limit:,} bytes")
+                if progress is not None:
+                    progress(pinned.name, len(content), expected)
+        if len(content) < (expected or 0):
+            raise OSError(f"the connection closed after {len(content):,} of {expected:,} bytes")
+        return bytes(content)
 
 
 class _WebOnlyRedirects(urllib.request.HTTPRedirectHandler):
-    """Follow a redirect to http and https only."""
+    """Redirects to http and https only; urllib alone would follow one to ftp."""
 
     def redirect_request(
         self, req: Any, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -150,94 +113,6 @@ def require_web_address(url: str, *, where: str) -> None:
         raise ConfigError(
             "not a web address", where=where, found=url, wanted="http://… or https://…"
         )
-
-
-@contextlib.contextmanager
-def _part_file(target: Path) -> Iterator[BinaryIO]:
-    """The `.part` file of a target, open and ours alone; removed when nothing is in it."""
-    path = target.with_name(f"{target.name}.part")
-    try:
-        handle = path.open("a+b")
-    except OSError as error:
-        raise _not_stored(path, error) from error
-    with handle:
-        _lock(handle, path)
-        try:
-            yield handle
-        finally:
-            if path.exists() and not path.stat().st_size:
-                path.unlink()
-
-
-def _lock(handle: BinaryIO, path: Path) -> None:
-    """Two processes that write one part would spoil it even after one has put it into place."""
-    try:
-        import fcntl
-    except ImportError:  # not on Unix
-        return
-    with contextlib.suppress(BlockingIOError, FileNotFoundError):
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.path.samestat(os.fstat(handle.fileno()), path.stat()):
-            return
-    raise DownloadError(
-        "another process is fetching this file",
-        where=str(path),
-        found="a lock on it",
-        wanted="to wait until the other one is done",
-    )
-
-
-def _land(part: BinaryIO, target: Path) -> None:
-    with _storing(part):
-        part.flush()
-        os.fsync(part.fileno())
-        Path(part.name).replace(target)
-    sync_folder(target.parent)
-
-
-@contextlib.contextmanager
-def _storing(part: BinaryIO) -> Iterator[None]:
-    """A network fault and a full disk are both OSErrors; this one is the disk."""
-    try:
-        yield
-    except OSError as error:
-        raise _not_stored(Path(part.name), error) from error
-
-
-def _not_stored(path: Path, error: OSError) -> StorageError:
-    return StorageError(
-        "could not store the download",
-        where=str(path),
-        found=error.strerror or str(error),
-        wanted="a folder that may be written to and has room",
-    )
-
-
-def _size(content: BinaryIO) -> int:
-    return content.seek(0, os.SEEK_END)
-
-
-def _piece(response: http.client.HTTPResponse) -> bytes:
-    try:
-        return response.read(_PIECE)
-    except (OSError, http.client.HTTPException) as error:
-        raise _InterruptedError(_reason(error)) from error
-
-
-def _continues(response: http.client.HTTPResponse, start: int) -> bool:
-    span = response.headers.get("Content-Range", "")
-    return response.status == http.HTTPStatus.PARTIAL_CONTENT and span.startswith(f"bytes {start}-")
-
-
-def _announced(response: http.client.HTTPResponse, start: int) -> int | None:
-    """The size of the whole file as the server tells it."""
-    length = response.headers.get("Content-Length", "")
-    return start + int(length) if length.isdigit() else None
-
-
-def _reason(error: BaseException) -> str:
-    reason = getattr(error, "reason", error)
-    return str(reason) or type(error).__name__
 
 
 def _refused(url: str, answer: str) -> DownloadError:
@@ -298,9 +173,8 @@ def _members(path: Path, wheel: InAWheel) -> list[bytes]:
         with zipfile.ZipFile(path) as archive:
             for pinned in wheel.files:
                 with archive.open(f"{wheel.folder}/{pinned.name}") as member:
-                    content = member.read((pinned.n_bytes or 1 << 28) + 1)
-                fault = pinned.fault_in(io.BytesIO(content))
-                if fault is not None:
+                    content = member.read((pinned.n_bytes or _MAX_BYTES) + 1)
+                if fault := pinned.fault_in(content):
                     raise pinned.mismatch(where=path.name, found=fault)
                 contents.append(content)
     except (KeyError, zipfile.BadZipFile, EOFError) as error:

@@ -1,4 +1,4 @@
-"""Hold pairs out: at random, the latest of each user, or all after a moment.
+"""Splits that hold pairs out: at random, the latest of each user, or all after a moment.
 
 Every splitter is a stage with the same call, `splitter(data, rng=rng) -> Split`. The two parts
 are disjoint, together they are the data, and they depend on nothing but the pairs, the
@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.errors import ConfigError, DataError
+from ratiorec.errors import DataError, require_range
 
 _ROUNDING = 1e-9  # 0.29 · 50 is 14.499999999999998 in binary, and means 14.5
+_NO_SHARE = "not a share of the pairs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class RatioSplit:
     fraction: float = 0.1
 
     def __post_init__(self) -> None:
-        _check_fraction(self.fraction, where="RatioSplit.fraction")
+        require_range("RatioSplit.fraction", self.fraction, above=0, below=1, what=_NO_SHARE)
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator) -> Split:
         degrees = data.user_degrees
@@ -70,13 +71,7 @@ class LeaveLast:
     n: int = 1
 
     def __post_init__(self) -> None:
-        if self.n < 1:
-            raise ConfigError(
-                "nothing would be held out",
-                where="LeaveLast.n",
-                found=str(self.n),
-                wanted="a whole number from 1",
-            )
+        require_range("LeaveLast.n", self.n, at_least=1, what="nothing would be held out")
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator | None = None) -> Split:
         times = _timestamps(data, splitter="LeaveLast")
@@ -97,7 +92,7 @@ class TimeSplit:
     fraction: float = 0.1
 
     def __post_init__(self) -> None:
-        _check_fraction(self.fraction, where="TimeSplit.fraction")
+        require_range("TimeSplit.fraction", self.fraction, above=0, below=1, what=_NO_SHARE)
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator | None = None) -> Split:
         times = np.sort(_timestamps(data, splitter="TimeSplit"))
@@ -156,13 +151,3 @@ def _timestamps(data: Interactions, *, splitter: str) -> NDArray[Any]:
             wanted="pairs with a timestamp column, or RatioSplit",
         )
     return data.timestamps
-
-
-def _check_fraction(fraction: float, *, where: str) -> None:
-    if not 0 < fraction < 1:
-        raise ConfigError(
-            "not a share of the pairs",
-            where=where,
-            found=str(fraction),
-            wanted="a number between 0 and 1, both excluded",
-        )

@@ -1,4 +1,4 @@
-"""Pairs drawn from a known distribution, so that the true ratio is known.
+"""Synthetic pairs, drawn from a known distribution so that the true ratio is known.
 
 Themes stand evenly on a circle. An item of a theme lies near it, a user near a favourite one,
 and a user likes an item the more, the smaller the angle between them; so neighbouring themes
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.split import RatioSplit
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, require_range
 
 EMBEDDED_SEED = 0
 
@@ -75,22 +75,13 @@ class Synthetic:
     test_fraction: float = 0.2
 
     def __post_init__(self) -> None:
-        self._require("n_clusters", self.n_clusters >= 1, "at least 1")
-        self._require("n_users", self.n_users >= 2, "at least 2")
-        self._require("n_items", self.n_items >= 2, "at least 2")
-        self._require("mean_pairs", 2 <= self.mean_pairs <= self.n_items, "from 2 to n_items")
-        self._require("popularity_exponent", 0 <= self.popularity_exponent < np.inf, "0 or more")
-        self._require("taste_strength", 0 <= self.taste_strength < np.inf, "0 or more")
+        require_range("Synthetic.n_clusters", self.n_clusters, at_least=1)
+        require_range("Synthetic.n_users", self.n_users, at_least=2)
+        require_range("Synthetic.n_items", self.n_items, at_least=2)
+        require_range("Synthetic.mean_pairs", self.mean_pairs, at_least=2, below=self.n_items + 1)
+        require_range("Synthetic.popularity_exponent", self.popularity_exponent, at_least=0)
+        require_range("Synthetic.taste_strength", self.taste_strength, at_least=0)
         RatioSplit(self.test_fraction)
-
-    def _require(self, setting: str, holds: bool, wanted: str) -> None:
-        if not holds:
-            raise ConfigError(
-                "impossible setting",
-                where=f"Synthetic.{setting}",
-                found=str(getattr(self, setting)),
-                wanted=wanted,
-            )
 
     def __call__(self, *, rng: np.random.Generator) -> SyntheticData:
         item_clusters = rng.permutation(np.arange(self.n_items) % self.n_clusters)

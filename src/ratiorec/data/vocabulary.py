@@ -1,4 +1,4 @@
-"""Ids of the outside world, each with the dense index used inside."""
+"""Vocabulary: ids of the outside world, each with the dense index used inside."""
 
 from __future__ import annotations
 

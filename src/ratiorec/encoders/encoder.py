@@ -5,10 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ratiorec.batches.users import AnyBatch, ItemGroup
+from ratiorec.data.interactions import Interactions
+from ratiorec.encoders.settings import Spectral, TableInit
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.scorers.user_items import Pairs
 from ratiorec.shapes import Embeddings, NodeFactors, Scalar
@@ -115,5 +118,22 @@ class _WeightedSquares(torch.autograd.Function):
 
 
 def rows_of(table: Tensor, places: Tensor) -> Tensor:
-    """`table[places]`, whose derivative on a graphics card is a sum in place and not a sort."""
+    """`table[places]`, whose derivative on a GPU is a sum in place and not a sort."""
     return table.index_select(0, places)
+
+
+def initial_table(
+    data: Interactions,
+    dimension: int,
+    init: TableInit,
+    *,
+    rng: np.random.Generator,
+    device: torch.device,
+) -> NodeFactors:
+    """A table of users and items; what is drawn is drawn for each by its own number of rows."""
+    if isinstance(init, Spectral):
+        from ratiorec.encoders.spectral import spectral_table
+
+        return spectral_table(init, data, dimension, rng=rng, device=device)
+    tables = [init(n, dimension, rng=rng) for n in (data.n_users, data.n_items)]
+    return torch.from_numpy(np.concatenate(tables)).to(device)

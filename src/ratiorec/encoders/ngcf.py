@@ -9,9 +9,8 @@ from torch.nn import functional
 
 from ratiorec.batches.users import AnyBatch
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.encoder import TableEncoder, dropout, rows_of
-from ratiorec.encoders.graph import Graph
-from ratiorec.encoders.init import initial_table
+from ratiorec.encoders.encoder import TableEncoder, dropout, initial_table, rows_of
+from ratiorec.encoders.lightgcn import Graph
 from ratiorec.encoders.settings import NGCF, Xavier
 from ratiorec.shapes import Embeddings, NodeFactors
 

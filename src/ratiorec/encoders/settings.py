@@ -119,8 +119,7 @@ class Factorisation:
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
     ) -> Encoder:
-        from ratiorec.encoders.encoder import TableEncoder
-        from ratiorec.encoders.init import initial_table
+        from ratiorec.encoders.encoder import TableEncoder, initial_table
 
         table = initial_table(data, self.dimension, self.init, rng=rng, device=device)
         return TableEncoder(table, data.n_users)
@@ -143,8 +142,8 @@ class ENMF:
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
     ) -> Encoder:
+        from ratiorec.encoders.encoder import initial_table
         from ratiorec.encoders.enmf import ENMFEncoder
-        from ratiorec.encoders.init import initial_table
 
         table = initial_table(data, self.dimension, self.init, rng=rng, device=device)
         return ENMFEncoder(table, data.n_users, dropout=self.dropout)

@@ -1,4 +1,4 @@
-"""How good a ranking is on pairs that training never saw."""
+"""Evaluation of rankings on held-out pairs, with intervals and paired comparisons."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import ConfigError, DataError
+from ratiorec.errors import DataError, require_range, unknown_choice
 from ratiorec.evaluation import metrics
 from ratiorec.scorers import Indices, Scorer
 from ratiorec.scorers.table import arrow_column, write_table
@@ -55,12 +55,8 @@ class Report:
         if name in self.coverage:
             return self.coverage[name]
         if name not in self.per_user:
-            raise ConfigError(
-                "no such metric in this report",
-                where="metric",
-                found=name,
-                wanted="one of " + ", ".join([*self.per_user, *self.coverage]),
-            )
+            names = [*self.per_user, *self.coverage]
+            raise unknown_choice("no such metric in this report", name, names, where="metric")
         return float(self.per_user[name].mean())
 
     @cached_property
@@ -148,7 +144,7 @@ def evaluate(
 
 
 class Difference(NamedTuple):
-    """How much better the first model is, on average over users, and how surely.
+    """The mean lead of the first model over users, and how sure it is.
 
     `low` and `high` are the 95 % bootstrap interval; `p_value` is that of a two-sided paired
     t-test, 1 for a single user, who proves nothing.
@@ -193,10 +189,7 @@ def compare(report_a: Report, report_b: Report) -> Comparison:
 
 def _checked_cutoffs(ks: Sequence[int]) -> list[int]:
     """The cutoffs from small to large, each once."""
-    if not ks or min(ks) < 1:
-        raise ConfigError(
-            "cutoffs must be positive", where="k", found=str(list(ks)), wanted="1 or more"
-        )
+    require_range("k", min(ks, default=0), at_least=1, what="cutoffs must be positive")
     return sorted(set(ks))
 
 
@@ -222,7 +215,7 @@ def _users_with_pairs(test: Pairs, n_users: int) -> Indices:
 def _hits(
     block: Ranking, test: Pairs, n_items: int, *, width: int
 ) -> tuple[metrics.Hits, metrics.Counts]:
-    """Whether each listed item is a test item, and how many test items each user has."""
+    """Hits, the listed items that are test items, and the number of test items of each user."""
     rows, items = pairs_of(test, block.users)
     relevant = np.sort(rows * n_items + items)
     listed = np.arange(len(block.users))[:, None] * n_items + block.items
@@ -251,7 +244,7 @@ def _bootstrap(values: Mapping[str, NDArray[np.float64]], seed: int) -> list[Int
 
 
 def _users_in_common(a: Report, b: Report) -> tuple[Indices, Indices]:
-    """Where in each report the users stand that both judged, by id where both know the ids."""
+    """Places in each report of the users that both judged, by id where both know the ids."""
     if a.user_ids is not None and b.user_ids is not None:
         keys = a.user_ids.tolist(), b.user_ids.tolist()
     else:

@@ -2,66 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import secrets
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, NoReturn, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ratiorec import __version__
-from ratiorec.errors import RatiorecError, StorageError
 from ratiorec.export.arrays import NumpyArrays, ParquetTables
 from ratiorec.export.faiss_index import Faiss
 from ratiorec.export.onnx_graph import Onnx
 from ratiorec.export.pgvector import Pgvector
 from ratiorec.export.vectors import Judge, Measured, Trial, Vectors
-from ratiorec.files import make_folder, sha256_of, sync_folder, write_json
+from ratiorec.files import refuse_foreign, sha256_of, whole_folder, write_json
 from ratiorec.model.artifact import Artifact
 
 HEADER = "export.json"
 FORMAT = "ratiorec-export"
-
-
-@contextlib.contextmanager
-def whole_folder(folder: str | Path) -> Iterator[Path]:
-    """An empty folder beside `folder` that takes its place when the block ends well.
-
-    When the block raises, whatever it raises, nothing is left of it. An earlier export steps aside
-    for the new one by two renames: who reads at that moment may find no folder, but never half of
-    one.
-
-    Raises:
-        StorageError: There is something else in that place, or the system could not write.
-    """
-    target = Path(os.path.realpath(folder))
-    require_replaceable(folder)
-    above = [path for path in target.parents if not path.exists()]
-    temporary = target.with_name(f".{target.name[:200]}.{secrets.token_hex(6)}.tmp")
-    try:
-        make_folder(target.parent)
-        temporary.mkdir()
-        yield temporary
-        _make_lasting(temporary)
-        _put_in_place(temporary, target)
-    except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            for path in above:
-                path.rmdir()
-        if isinstance(error, OSError) and not isinstance(error, RatiorecError):
-            raise StorageError(
-                "could not write the export; what stood there before still stands",
-                where=str(folder),
-                found=error.strerror or str(error),
-                wanted="a folder that may be written to and has room",
-            ) from error
-        raise
-    sync_folder(target.parent)
 
 
 def require_replaceable(folder: str | Path) -> None:
@@ -70,63 +28,24 @@ def require_replaceable(folder: str | Path) -> None:
     Raises:
         StorageError: There is something else.
     """
-    path = Path(folder)
-    if not path.exists():
-        return
-    if not path.is_dir():
-        _refuse(path, "a file")
-    try:
-        names = {file.name for file in path.iterdir()}
-        others = names - _files_of_export(path) - {HEADER}
-    except OSError as error:
-        _refuse(path, error.strerror or str(error))
-    if others:
-        _refuse(path, f"other files, such as {min(others)}")
+    refuse_foreign(folder, "an export", _foreign)
 
 
-def _files_of_export(folder: Path) -> set[str]:
-    """The files that the header of an export lists; none where there is no such header."""
+def _foreign(folder: Path) -> str | None:
+    """What a folder holds that its header does not list, or a header that is not ours."""
+    own = {HEADER}
     try:
-        header = json.loads((folder / HEADER).read_bytes())
+        match json.loads((folder / HEADER).read_bytes()):
+            case {"format": "ratiorec-export", "files": dict(files)}:
+                own |= files.keys()
+            case _:
+                return f"an {HEADER} that is not ours"
     except FileNotFoundError:
-        return set()
+        pass
     except (ValueError, RecursionError):
-        _refuse(folder, f"an {HEADER} that is no JSON")
-    match header:
-        case {"format": "ratiorec-export", "files": dict(files)}:
-            return set(files)
-        case _:
-            return _refuse(folder, f"an {HEADER} that is not ours")
-
-
-def _make_lasting(folder: Path) -> None:
-    for file in folder.iterdir():
-        with file.open("rb") as handle:
-            os.fsync(handle.fileno())
-    sync_folder(folder)
-
-
-def _put_in_place(temporary: Path, target: Path) -> None:
-    if not target.exists():
-        temporary.rename(target)
-        return
-    aside = temporary.with_suffix(".old")
-    target.rename(aside)
-    try:
-        temporary.rename(target)
-    except BaseException:
-        aside.rename(target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)  # the new export stands; a left-over does no harm
-
-
-def _refuse(folder: Path, found: str) -> NoReturn:
-    raise StorageError(
-        "the folder is not an export and is left as it is",
-        where=str(folder),
-        found=found,
-        wanted="a new folder, an empty one, or an export to replace",
-    )
+        return f"an {HEADER} that is no JSON"
+    others = {file.name for file in folder.iterdir()} - own
+    return f"other files, such as {min(others)}" if others else None
 
 
 class FolderForm(Protocol):

@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from ratiorec.errors import require_extra
 from ratiorec.export.arrays import ITEM_IDS, write_ids, write_readme, write_users
-from ratiorec.export.vectors import Judge, Measured, Vectors, optional
+from ratiorec.export.vectors import Judge, Measured, Vectors
 from ratiorec.scorers import FloatMatrix, Indices
 
 INDEX = "index.faiss"
@@ -156,7 +157,7 @@ class Faiss:
     name: ClassVar[str] = "faiss"
 
     def write(self, vectors: Vectors, judge: Judge, folder: Path) -> Measured:
-        faiss = optional("faiss", extra="ann", form=self.name)
+        faiss = require_extra("faiss", "ann", where="--to faiss")
         built: list[Any] = []  # the last one, which is the one that found enough
 
         def tries() -> Iterator[tuple[dict[str, Any], Indices]]:

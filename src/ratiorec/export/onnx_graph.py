@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, require_extra
 from ratiorec.export.arrays import ITEM_IDS, write_ids, write_readme, write_users
-from ratiorec.export.vectors import Judge, Measured, Vectors, optional
+from ratiorec.export.vectors import Judge, Measured, Vectors
 from ratiorec.scorers import FloatMatrix, Indices
 
 GRAPH = "recommend.onnx"
@@ -29,7 +29,7 @@ class Onnx:
     name: ClassVar[str] = "onnx"
 
     def write(self, vectors: Vectors, judge: Judge, folder: Path) -> Measured:
-        onnx = optional("onnx", extra="onnx", form=self.name)
+        onnx = require_extra("onnx", "onnx", where="--to onnx")
         if vectors.items.nbytes > _MOST_BYTES:
             raise ConfigError(
                 "the vectors do not fit into an ONNX file",
@@ -94,7 +94,7 @@ def _search_in(content: bytes) -> tuple[Callable[[FloatMatrix, int], Indices], s
         run = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"]).run
         engine = f"onnxruntime {onnxruntime.__version__}"
     else:
-        onnx = optional("onnx.reference", extra="onnx", form=Onnx.name)
+        onnx = require_extra("onnx.reference", "onnx", where="--to onnx")
         run, engine = onnx.ReferenceEvaluator(content).run, "the reference evaluator of onnx"
 
     def search(users: FloatMatrix, k: int) -> Indices:

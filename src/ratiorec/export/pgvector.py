@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import sqrt
@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.errors import ConfigError, MissingExtraError, StorageError
+from ratiorec.errors import ConfigError, StorageError
 from ratiorec.export.vectors import Judge, Measured, Vectors
 from ratiorec.scorers import FloatMatrix, Indices
-from ratiorec.sinks.address import destination_of
-from ratiorec.sinks.postgres import Postgres, _driver
+from ratiorec.sinks import Postgres, sink_of
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -260,7 +259,7 @@ class Pgvector:
                 wanted="postgresql://USER@HOST/DATABASE",
             )
         try:
-            found = destination_of(url, table)
+            found = sink_of(url, table)
         except ConfigError as error:
             where = "--url" if error.where == "-o" else error.where
             raise ConfigError(
@@ -297,25 +296,21 @@ class Pgvector:
     @contextmanager
     def _transaction(self) -> Iterator[VectorTable]:
         """A table to be written; nothing of it stays when the block raises."""
-        with self._retold():
-            connection = self.postgres._connection(_driver())
-            try:
-                with self.postgres.told(_BACK), connection.transaction():
-                    table = VectorTable(connection, self.postgres.where, self.postgres.table)
-                    table.require_extension()
-                    yield table
-            finally:
-                connection.close()
+        with (
+            self._retold(),
+            closing(self.postgres.connect(where="--to pgvector")) as connection,
+            self.postgres.told(_BACK),
+            connection.transaction(),
+        ):
+            table = VectorTable(connection, self.postgres.where, self.postgres.table)
+            table.require_extension()
+            yield table
 
     @contextmanager
     def _retold(self) -> Iterator[None]:
-        """Errors of a destination of lists, in the words of an export."""
+        """Errors of a sink of lists, in the words of an export."""
         try:
             yield
-        except MissingExtraError as error:
-            raise MissingExtraError(
-                error.what, where="--to pgvector", found=error.found, wanted=error.wanted
-            ) from error
         except StorageError as error:
             what = error.what.replace("the lists could", "the vectors could")
             wanted = error.wanted.replace("takes the lists", "takes the vectors")

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from math import floor
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.errors import ConfigError, DataError, MissingExtraError
+from ratiorec.errors import ConfigError, DataError, require_range
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import Factored, FloatMatrix, Indices, Scorer
 from ratiorec.scorers.topk import Exact
@@ -94,23 +93,6 @@ class Vectors:
             yield rows, self.users(np.arange(rows.start, rows.stop))
 
 
-def optional(module: str, *, extra: str, form: str) -> Any:
-    """A library of an extra.
-
-    Raises:
-        MissingExtraError: It is not installed.
-    """
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise MissingExtraError(
-            f"{module} is not installed",
-            where=f"--to {form}",
-            found=f"no module {error.name or module}",
-            wanted=f"pip install 'ratiorec[{extra}]', or --to parquet",
-        ) from error
-
-
 _ROUNDING = float(np.finfo(np.float32).eps)
 
 
@@ -128,13 +110,16 @@ class Trial:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, value in (("k", self.k), ("sample", self.n_users)):
-            if value < 1:
-                _refuse(f"--{name}", str(value), "1 or more")
+        what = "an export cannot be judged so"
+        for name, value, least in (
+            ("k", self.k, 1),
+            ("sample", self.n_users, 1),
+            ("seed", self.seed, 0),
+        ):
+            require_range(f"--{name}", value, at_least=least, what=what)
         if not 0 <= self.min_recall <= 1:
-            _refuse("--min-recall", f"{self.min_recall:g}", "a share from 0 to 1")
-        if self.seed < 0:
-            _refuse("--seed", str(self.seed), "0 or more")
+            found = f"{self.min_recall:g}"
+            raise ConfigError(what, where="--min-recall", found=found, wanted="a share from 0 to 1")
 
     def __call__(self, vectors: Vectors) -> Judge:
         """The exact lists of a sample of users."""
@@ -218,7 +203,3 @@ def in_words(settings: Mapping[str, Any]) -> str:
 def _lengths(vectors: FloatMatrix) -> NDArray[np.float64]:
     lengths: NDArray[np.float64] = np.linalg.norm(vectors.astype(np.float64), axis=1)
     return lengths
-
-
-def _refuse(where: str, found: str, wanted: str) -> None:
-    raise ConfigError("an export cannot be judged so", where=where, found=found, wanted=wanted)

@@ -18,7 +18,7 @@ WARM_UP_STEPS = 3
 class CudaGraphStep:
     """Replays `step` for batches whose tensors always have the same sizes.
 
-    The first steps run as they are. The step must not wait for the card, and `noise` is its only
+    The first steps run as they are. The step must not wait for the GPU, and `noise` is its only
     source of randomness. What a batch holds beside tensors is part of the recording: another
     value of it is recorded anew.
     """

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.kernels.blocks import cut, for_each_block
-from ratiorec.kernels.positives import user_sums
+from ratiorec.kernels.pointwise import user_sums
 from ratiorec.shapes import ItemFactors, PerUser, PositiveIndex, UserFactors
 
 
@@ -20,7 +20,7 @@ class Tile(NamedTuple):
 
 
 # enough users to make a product worthwhile, and few enough to keep every core busy
-ON_PROCESSOR = Tile(64, 1024)
+ON_CPU = Tile(64, 1024)
 
 
 def negative_log_likelihood(
@@ -42,7 +42,7 @@ class _NegativeLogLikelihood(torch.autograd.Function):
         matrix = users.new_empty(len(users), len(items))
         log_total = users.new_empty(len(users))
         (n_positives,) = user_sums([users.new_ones(len(rows))], rows, len(users))
-        tile = ON_PROCESSOR if users.device.type == "cpu" else Tile(*matrix.shape)
+        tile = ON_CPU if users.device.type == "cpu" else Tile(*matrix.shape)
 
         def score(block: slice) -> None:
             torch.mm(users[block], items.T, out=matrix[block])

@@ -229,7 +229,7 @@ def _front(room: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 CACHE_SIZED = Tiled()
-LARGE = Tiled(n_users=1024, n_items=16384, n_blocks=1)  # a graphics card wants few, large tiles
+LARGE = Tiled(n_users=1024, n_items=16384, n_blocks=1)  # a GPU wants few, large tiles
 
 
 def tiled(
@@ -248,7 +248,7 @@ def automatic(
 
 
 def suited(device: torch.device, dtype: torch.dtype, term: UnlabelledTerm) -> Backend:
-    """The quickest execution for such vectors and such a term."""
+    """The quickest backend for such vectors and such a term."""
     return tiled if _hindrance(device, dtype, term) else _kernels().Triton()
 
 
@@ -258,8 +258,8 @@ def triton(
     """Triton's kernels, refused where they cannot run."""
     if hindrance := _hindrance(users.device, users.dtype, term):
         raise ConfigError(
-            "the execution cannot run",
-            where="risk.execution",
+            "the backend cannot run",
+            where="risk.backend",
             found=f"triton with {hindrance}",
             wanted="auto, which takes what can run, or tiled",
         )
@@ -293,10 +293,11 @@ def corrected_mean(
     term: UnlabelledTerm,
     bound: PerUser,
     *,
-    backend: str = "auto",
+    backend: str | Backend = "auto",
 ) -> Scalar:
     """1/|U_B| · Σ_u ( bound_u + max(R±_u − bound_u, 0) ) (theory: C4, R23)."""
-    value: Tensor = _CorrectedMean.apply(users, items, bound, term, BACKENDS[backend])  # type: ignore[no-untyped-call]
+    compute = BACKENDS[backend] if isinstance(backend, str) else backend
+    value: Tensor = _CorrectedMean.apply(users, items, bound, term, compute)  # type: ignore[no-untyped-call]
     return value
 
 

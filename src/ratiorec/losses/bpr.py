@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class BPR(Loss):
     """−mean of log σ(s(u,i) − s(u,j)) over positives i and their sampled negatives j (theory: R11).
 
-    With `hardest`, only the negative that scores highest counts: dynamic negative sampling (DNS).
+    With `hardest`, only the negative that scores highest counts: dynamic negative sampling
+    (DNS) (theory: P6).
     """
 
     name: ClassVar[str] = "bpr"

@@ -112,6 +112,8 @@ class ConstantPositiveWeight(UniformWeights):
 class FrozenWeights:
     """The hard-sample weights of a finished first model, never changed (theory: W4)."""
 
+    name: ClassVar[str] = "frozen"
+
     first: Embeddings
     link: LinkName = "softplus"
 
@@ -137,7 +139,7 @@ AnyWeights = Weights | FrozenWeights
 
 def _at_positives(first: FirstModel, batch: Batch) -> PerPositive:
     """r̂₁ at the listed pairs."""
-    from ratiorec.kernels.positives import pair_scores
+    from ratiorec.kernels.pointwise import pair_scores
 
     return first.link.ratio(pair_scores(first.users, first.items, batch.rows, batch.columns))
 
@@ -183,8 +185,7 @@ class DensityRatio(Loss):
         require_range("risk.upper_bound", self.upper_bound, above=0, finite=False)
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        from ratiorec.kernels.pointwise import generator, link
-        from ratiorec.kernels.positives import pair_scores
+        from ratiorec.kernels.pointwise import generator, link, pair_scores
         from ratiorec.kernels.unlabelled import UnlabelledTerm, corrected_mean
 
         users, items = embeddings.users, batch.of_candidates(embeddings.items)
@@ -207,7 +208,7 @@ class DensityRatio(Loss):
         batch: Batch,
     ) -> tuple[PerUser, PerUser]:
         """The terms over positives, and Ê₊[w⁺ℓ±] which the correction needs (theory: C3)."""
-        from ratiorec.kernels.positives import self_normalised
+        from ratiorec.kernels.pointwise import self_normalised
 
         n_users, rows = len(batch.users), batch.rows
         w_plus = self.weights.positive(batch, ratio)

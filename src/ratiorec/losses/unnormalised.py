@@ -59,8 +59,7 @@ def _labelled(
     loss: WeightedDRE | WeightedPU, embeddings: Embeddings, batch: Batch
 ) -> tuple[PerUser, PerUser]:
     """Ê₊[(w⁺ − w⁻)r̂²] and Ê₊[w⁺r̂] for each user (theory: R7)."""
-    from ratiorec.kernels.pointwise import link
-    from ratiorec.kernels.positives import pair_scores, plain
+    from ratiorec.kernels.pointwise import link, pair_scores, plain
 
     users, items = embeddings.users, batch.of_candidates(embeddings.items)
     ratio = link(loss.link).ratio(pair_scores(users, items, batch.rows, batch.columns))

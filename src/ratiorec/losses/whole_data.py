@@ -28,7 +28,7 @@ class WholeData(Loss):
         require_range("risk.unlabelled_weight", self.unlabelled_weight, above=0)
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        from ratiorec.kernels.positives import pair_scores
+        from ratiorec.kernels.pointwise import pair_scores
 
         users, items = embeddings
         scores = pair_scores(users, items, batch.rows, batch.candidates[batch.columns])

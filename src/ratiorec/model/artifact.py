@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,14 @@ from ratiorec.evaluation.evaluate import Report, evaluate
 from ratiorec.model.foldin.intake import Addition, add_pairs, grown, propagated
 from ratiorec.model.foldin.rules import FoldedUsers, Provenance, Rule, folded, rule_for
 from ratiorec.model.item_map import ItemMap
-from ratiorec.model.query import Ids, known_indices, resolve, resolve_histories
+from ratiorec.model.query import (
+    Ids,
+    Query,
+    QueryOptions,
+    ResolvedQuery,
+    known_indices,
+    resolve_histories,
+)
 from ratiorec.model.store import (
     describe,
     pack,
@@ -29,8 +36,14 @@ from ratiorec.model.store import (
 )
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_fallback_users
 from ratiorec.scorers.table import Recommendations
-from ratiorec.scorers.topk import Exact, Progress, Ranking
-from ratiorec.scorers.user_items import UserItems, check_pairs, identity_pairs, require_fit
+from ratiorec.scorers.topk import Exact, Progress, Ranking, blocked_items
+from ratiorec.scorers.user_items import (
+    UserItems,
+    check_pairs,
+    identity_pairs,
+    pairs_of,
+    require_fit,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,112 +83,73 @@ class Artifact:
         return replace(self, card=card)
 
     def recommend(
-        self,
-        user_ids: Ids,
-        k: int = 20,
-        *,
-        exclude_seen: bool = True,
-        allow: Ids | None = None,
-        deny: Ids | None = None,
-        on_unknown: OnUnknown = "raise",
-        memory_mb: float = 512,
+        self, user_ids: Ids, query: Query | int | None = None, **options: Unpack[QueryOptions]
     ) -> Recommendations:
         """The k best items of each user, fewer where there are fewer.
 
         Args:
             user_ids: Users, in the order in which they will be listed; one alone will do.
-            k: How many items at most.
-            exclude_seen: Leave out the items a user has interacted with in training.
-            allow: List only these items.
-            deny: List none of these items, even if allowed.
-            on_unknown: What to do about an unknown id: "raise"; "skip", leave it out; or
-                "fallback", give an unknown user the items with most users, the score being how
-                many that are. Unknown items in `allow` and `deny` are left out in both cases.
-            memory_mb: The memory that ranking may use.
+            query: The options of the request, or k alone.
+            **options: Fields of `Query` (k, exclude_seen, allow, deny, …), which come first.
         """
-        rank = self._ranker(k, exclude_seen=exclude_seen, memory_mb=memory_mb)
-        asked = resolve(
-            user_ids, allow, deny, users=self.users, items=self.items, on_unknown=on_unknown
-        )
-        scorer, users, seen = with_fallback_users(
-            self.scorer, asked.users, self.seen, self._popularity
-        )
-        ranking = rank(scorer, users, seen=seen, allow=asked.allow, deny=asked.deny)
-        return Recommendations.of(ranking, asked.user_ids, self.items)
+        asked = Query.of(query, **options)
+        found = asked.resolve(user_ids, users=self.users, items=self.items)
+        return self._lists(asked, found, self.scorer, self.seen)
 
     def recommend_blocks(
         self,
         user_ids: Ids,
-        k: int = 20,
+        query: Query | int | None = None,
         *,
-        exclude_seen: bool = True,
-        allow: Ids | None = None,
-        deny: Ids | None = None,
-        on_unknown: OnUnknown = "raise",
-        memory_mb: float = 512,
         progress: Progress | None = None,
+        **options: Unpack[QueryOptions],
     ) -> Iterator[Recommendations]:
         """What `recommend` gives, in blocks of users that fit the memory."""
-        rank = self._ranker(k, exclude_seen=exclude_seen, memory_mb=memory_mb)
-        asked = resolve(
-            user_ids, allow, deny, users=self.users, items=self.items, on_unknown=on_unknown
-        )
-        scorer, users, seen = with_fallback_users(
-            self.scorer, asked.users, self.seen, self._popularity
-        )
-        blocks = rank.stream(
-            scorer, users, seen=seen, allow=asked.allow, deny=asked.deny, progress=progress
-        )
-        return self._tables(blocks, asked.user_ids)
+        asked = Query.of(query, **options)
+        found = asked.resolve(user_ids, users=self.users, items=self.items)
+        return self._tables(asked, found, progress)
 
     def recommend_all(
         self,
-        k: int = 20,
+        query: Query | int | None = None,
         *,
-        exclude_seen: bool = True,
-        allow: Ids | None = None,
-        deny: Ids | None = None,
-        memory_mb: float = 512,
         progress: Progress | None = None,
+        **options: Unpack[QueryOptions],
     ) -> Iterator[Recommendations]:
         """The k best items of every user, in blocks of users that fit the memory."""
-        return self.recommend_blocks(
-            self.users.ids,
-            k,
-            exclude_seen=exclude_seen,
-            allow=allow,
-            deny=deny,
-            memory_mb=memory_mb,
-            progress=progress,
-        )
+        return self.recommend_blocks(self.users.ids, query, progress=progress, **options)
 
     def recommend_to(
         self,
         histories: Sequence[Sequence[Any]],
-        k: int = 20,
-        *,
-        exclude_seen: bool = True,
-        allow: Ids | None = None,
-        deny: Ids | None = None,
-        on_unknown: OnUnknown = "raise",
-        memory_mb: float = 512,
+        query: Query | int | None = None,
+        **options: Unpack[QueryOptions],
     ) -> Recommendations:
-        """The k best items of users who are known by their histories alone.
+        """The k best items of users who are known by their histories alone (cold start).
 
         In the table a user is the place in `histories`. An item of the history is listed unless
         `exclude_seen`; an unknown one is refused, or left out. A history without any item is
         refused, has no list ("skip"), or gets the items with most users ("fallback").
         """
-        rank = self._ranker(k, exclude_seen=exclude_seen, memory_mb=memory_mb)
-        asked = resolve([], allow, deny, users=self.users, items=self.items, on_unknown=on_unknown)
-        known = self.fold_in(histories, on_unknown=on_unknown)
+        asked = Query.of(query, **options)
+        found = asked.resolve([], users=self.users, items=self.items)
+        known = self.fold_in(histories, on_unknown=asked.on_unknown)
         is_empty = np.diff(known.histories.indptr) == 0
-        places = np.flatnonzero(~is_empty | (on_unknown == "fallback"))
-        scorer, users, seen = with_fallback_users(
-            known.scorer, np.where(is_empty[places], -1, places), known.histories, self._popularity
-        )
-        ranking = rank(scorer, users, seen=seen, allow=asked.allow, deny=asked.deny)
-        return Recommendations.of(ranking, places, self.items)
+        places = np.flatnonzero(~is_empty | (asked.on_unknown == "fallback"))
+        users = np.where(is_empty[places], -1, places)
+        found = found._replace(users=users, user_ids=places)
+        return self._lists(asked, found, known.scorer, known.histories)
+
+    def n_listable(self, user_ids: Ids, query: Query) -> NDArray[np.int64]:
+        """How many items could be listed for each user, however small k; nothing is ranked."""
+        found = query.resolve(user_ids, users=self.users, items=self.items)
+        blocked = blocked_items(len(self.items), found.allow, found.deny)
+        is_open = np.ones(len(self.items), bool) if blocked is None else ~blocked
+        known = np.flatnonzero((found.users >= 0) & query.exclude_seen)
+        rows, items = pairs_of(self.seen, found.users[known])
+        n_seen = np.bincount(known[rows[is_open[items]]], minlength=len(found.users))
+        n_listable: NDArray[np.int64] = is_open.sum() - n_seen
+        return n_listable
 
     def fold_in(
         self, histories: Sequence[Sequence[Any]], *, on_unknown: OnUnknown = "raise"
@@ -230,8 +204,9 @@ class Artifact:
         The columns are item_id, similar_id, score and rank, and similar_name where there are
         names. An unknown item has nothing to fall back on: it is left out, or refused.
         """
-        rank = self._ranker(k, exclude_seen=True, memory_mb=512)
+        query = Query(k, on_unknown=on_unknown)
         items = known_indices(item_ids, self.items, on_unknown=on_unknown)
+        rank = Exact(self._length(query))
         ranking = rank(self.similarity, items, seen=identity_pairs(len(self.items)))
         return Recommendations.of(
             ranking, self.items.ids[items], self.items, query="item", answer="similar"
@@ -297,9 +272,38 @@ class Artifact:
                 object.__setattr__(model, "item_map", kept)
         return model
 
-    def _ranker(self, k: int, *, exclude_seen: bool, memory_mb: float) -> Exact:
-        rank = Exact(k, exclude_seen, memory_mb)
-        return replace(rank, k=min(k, max(len(self.items), 1)))
+    def _ranked(
+        self,
+        query: Query,
+        found: ResolvedQuery,
+        scorer: Scorer,
+        seen: UserItems,
+        progress: Progress | None = None,
+    ) -> Iterator[Ranking]:
+        rank = Exact(self._length(query), query.exclude_seen, query.memory_mb)
+        scorer, users, seen = with_fallback_users(scorer, found.users, seen, self._popularity)
+        return rank.stream(
+            scorer, users, seen=seen, allow=found.allow, deny=found.deny, progress=progress
+        )
+
+    def _lists(
+        self, query: Query, found: ResolvedQuery, scorer: Scorer, seen: UserItems
+    ) -> Recommendations:
+        blocks = self._ranked(query, found, scorer, seen)
+        ranking = Ranking.of(blocks, found.users, self._length(query))
+        return Recommendations.of(ranking, found.user_ids, self.items)
+
+    def _tables(
+        self, query: Query, found: ResolvedQuery, progress: Progress | None
+    ) -> Iterator[Recommendations]:
+        done = 0
+        for block in self._ranked(query, found, self.scorer, self.seen, progress):
+            ids = found.user_ids[done : done + len(block.users)]
+            done += len(ids)
+            yield Recommendations.of(block, ids, self.items)
+
+    def _length(self, query: Query) -> int:
+        return min(query.k, max(len(self.items), 1))
 
     @cached_property
     def rule(self) -> Rule | None:
@@ -314,15 +318,6 @@ class Artifact:
     @cached_property
     def _popularity(self) -> NDArray[np.float32]:
         return np.bincount(self.seen.indices, minlength=len(self.items)).astype(np.float32)
-
-    def _tables(
-        self, blocks: Iterable[Ranking], user_ids: NDArray[Any]
-    ) -> Iterator[Recommendations]:
-        done = 0
-        for block in blocks:
-            ids = user_ids[done : done + len(block.users)]
-            done += len(ids)
-            yield Recommendations.of(block, ids, self.items)
 
     @cached_property
     def similarity(self) -> Scorer:

@@ -1,51 +1,95 @@
-"""A question in the outside world's ids, as the indices that ranking works with."""
+"""Queries: the options of a request for lists, and their form in the indices of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, get_args
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypedDict, Unpack, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, require_range, unknown_choice
 from ratiorec.scorers import Indices
 from ratiorec.scorers.user_items import UserItems
 
 Ids = Iterable[Any] | str | int
 
 
-class Request(NamedTuple):
-    """Who is asked about (-1 is someone unknown), under which ids, and what may be listed."""
+class QueryOptions(TypedDict, total=False):
+    """The fields of a `Query`, for functions that take them as keyword arguments."""
+
+    k: int
+    exclude_seen: bool
+    allow: Ids | None
+    deny: Ids | None
+    on_unknown: OnUnknown
+    memory_mb: float
+
+
+@dataclass(frozen=True)
+class Query:
+    """Options of a request for lists: the same in Python, on the command line, in bulk, by HTTP.
+
+    Attributes:
+        k: Items in a list, at most.
+        exclude_seen: Leave out the items a user has interacted with in training.
+        allow: List only these items.
+        deny: List none of these items, even if allowed.
+        on_unknown: What to do about an unknown id: "raise"; "skip", leave it out; or "fallback",
+            give an unknown user the items with most users, the score being how many that are.
+            Unknown items in `allow` and `deny` are left out in both cases.
+        memory_mb: The memory that ranking may use.
+    """
+
+    k: int = 20
+    exclude_seen: bool = True
+    allow: Ids | None = None
+    deny: Ids | None = None
+    on_unknown: OnUnknown = "raise"
+    memory_mb: float = 512
+
+    def __post_init__(self) -> None:
+        require_range("k", self.k, at_least=1, what="k must be positive")
+        require_range("memory_mb", self.memory_mb, above=0, what="ranking needs memory")
+        _check_policy(self.on_unknown)
+        for name in ("allow", "deny"):  # as tuples: read once, and equal where the ids are
+            ids = getattr(self, name)
+            object.__setattr__(self, name, None if ids is None else tuple(_listed(ids)))
+
+    @classmethod
+    def of(cls, query: Query | int | None = None, **options: Unpack[QueryOptions]) -> Query:
+        """A query with these options changed; a number alone is k.
+
+        >>> Query.of(Query(k=5), exclude_seen=False) == Query.of(5, exclude_seen=False)
+        True
+        """
+        if isinstance(query, Query):
+            return replace(query, **options)
+        return cls(**options) if query is None else cls(query, **options)
+
+    def resolve(self, user_ids: Ids, *, users: Vocabulary, items: Vocabulary) -> ResolvedQuery:
+        """The query in indices; an unknown user is refused, left out, or kept as -1."""
+        wanted = _listed(user_ids)
+        found = users.indices(wanted, on_unknown=self.on_unknown)
+        if self.on_unknown == "skip":
+            found = found[found >= 0]
+        allow, deny = (
+            None if ids is None else known_indices(ids, items, on_unknown=self.on_unknown)
+            for ids in (self.allow, self.deny)
+        )
+        ids = users.ids[found] if (found >= 0).all() else _as_ids(wanted, users)
+        return ResolvedQuery(found, ids, allow, deny)
+
+
+class ResolvedQuery(NamedTuple):
+    """Users (-1 is an unknown one), their ids, and the allowed and denied items, as indices."""
 
     users: Indices
     user_ids: NDArray[Any]
     allow: Indices | None
     deny: Indices | None
-
-
-def resolve(
-    user_ids: Ids,
-    allow: Ids | None,
-    deny: Ids | None,
-    *,
-    users: Vocabulary,
-    items: Vocabulary,
-    on_unknown: OnUnknown,
-) -> Request:
-    """The request in indices; an unknown user is refused, left out, or kept as -1."""
-    _check_policy(on_unknown)
-    wanted = _listed(user_ids)
-    found = users.indices(wanted, on_unknown=on_unknown)
-    if on_unknown == "skip":
-        found = found[found >= 0]
-    return Request(
-        found,
-        users.ids[found] if (found >= 0).all() else _as_ids(wanted, users),
-        None if allow is None else known_indices(allow, items, on_unknown=on_unknown),
-        None if deny is None else known_indices(deny, items, on_unknown=on_unknown),
-    )
 
 
 def resolve_histories(
@@ -88,7 +132,6 @@ def _history(ids: Ids, items: Vocabulary, place: int, on_unknown: OnUnknown) -> 
 
 def known_indices(ids: Ids, vocabulary: Vocabulary, *, on_unknown: OnUnknown) -> Indices:
     """The indices of ids; an unknown one is refused, or left out under either other policy."""
-    _check_policy(on_unknown)
     found = vocabulary.indices(_listed(ids), on_unknown=on_unknown)
     return found[found >= 0]
 
@@ -117,9 +160,5 @@ def _is_int64(identifier: Any) -> bool:
 
 def _check_policy(on_unknown: str) -> None:
     if on_unknown not in get_args(OnUnknown):
-        raise ConfigError(
-            "no such policy for unknown ids",
-            where="on_unknown",
-            found=repr(on_unknown),
-            wanted="one of " + ", ".join(map(repr, get_args(OnUnknown))),
-        )
+        what = "no such policy for unknown ids"
+        raise unknown_choice(what, on_unknown, get_args(OnUnknown), where="on_unknown")

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import ModelError, StorageError
-from ratiorec.files import atomic_write, make_folder
+from ratiorec.errors import ModelError
+from ratiorec.files import atomic_write, made_folder, refuse_foreign, removed_on_failure
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -88,7 +88,7 @@ def _unpack_text(name: str, arrays: Arrays) -> NDArray[np.object_]:
 
 HEADER = "model.json"
 FORMAT = "ratiorec-model"
-VERSION = 1
+VERSION = 2  # 1 had other names of settings
 
 _ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
 _LEFT_OVER = re.compile(r"\.(model\.json|arrays-[0-9a-f]{16}\.safetensors)\.[0-9a-f]+\.tmp")
@@ -106,7 +106,8 @@ def write_model(folder: str | Path, content: Mapping[str, Any], arrays: Arrays) 
 
     path = Path(folder)
     plain = _plain(content)
-    old = _replaceable(path)
+    require_replaceable(path)
+    old = _old_arrays(path)
     blob = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     sha256 = hashlib.sha256(blob).hexdigest()
     file = f"arrays-{sha256[:16]}.safetensors"
@@ -117,7 +118,8 @@ def write_model(folder: str | Path, content: Mapping[str, Any], arrays: Arrays) 
         **plain,
     }
     header["checksum"] = _checksum(header)
-    with _undone_on_failure(path, None if file == old else path / file):
+    is_new = file != old
+    with made_folder(path), removed_on_failure(path / file) if is_new else contextlib.nullcontext():
         with atomic_write(path / file) as handle:
             handle.write(blob)
         with atomic_write(path / HEADER) as handle:
@@ -126,8 +128,12 @@ def write_model(folder: str | Path, content: Mapping[str, Any], arrays: Arrays) 
 
 
 def require_replaceable(folder: str | Path) -> None:
-    """Refuse, before anything is trained, a folder that a model may not be written to."""
-    _replaceable(Path(folder))
+    """Refuse, before anything is trained, a folder that a model may not be written to.
+
+    Raises:
+        StorageError: There is something else.
+    """
+    refuse_foreign(folder, "a model", _foreign)
 
 
 def header_bytes(folder: str | Path) -> bytes | None:
@@ -142,7 +148,7 @@ def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[An
     """The content and the arrays of a model, each checked against its hash.
 
     Raises:
-        ModelError: There is no model, or it is cut short, altered, foreign or of a later version.
+        ModelError: There is no model, or it is cut short, altered, foreign or of another version.
     """
     path = Path(folder)
     while True:
@@ -196,8 +202,8 @@ def _arrays_in(blob: bytes, where: Path) -> dict[str, NDArray[Any]]:
         _refuse(where, "the arrays of the model cannot be read", str(error))
 
 
-def _read_header(folder: Path) -> dict[str, Any]:
-    """The header of our own format and version, unaltered."""
+def _read_header(folder: Path, *, earlier_too: bool = False) -> dict[str, Any]:
+    """The header of our own format and version (or an earlier one), unaltered."""
     path = folder / HEADER
     if not folder.is_dir():
         _refuse(folder, "there is no model", "no such folder", "a folder that `fit` wrote")
@@ -209,17 +215,28 @@ def _read_header(folder: Path) -> dict[str, Any]:
         _refuse(path, "the model is cut short or altered", f"no JSON ({error})")
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         _refuse(path, "this is not a model of ours", "other JSON", f'"format": "{FORMAT}"')
-    version = header.get("version")
-    if type(version) is not int or version != VERSION:
+    _check_version(header.get("version"), path, earlier_too=earlier_too)
+    if header.pop("checksum", None) != _checksum(header) or not _names_arrays(header):
+        _refuse(path, "the model is altered", "a checksum that does not fit")
+    return header
+
+
+def _check_version(version: Any, path: Path, *, earlier_too: bool) -> None:
+    is_earlier = type(version) is int and 0 < version < VERSION
+    if is_earlier and not earlier_too:
+        _refuse(
+            path,
+            "the model was written by an earlier version of the format",
+            f"format version {version}",
+            f"version {VERSION}: run `ratiorec fit` again",
+        )
+    if not is_earlier and (type(version) is not int or version != VERSION):
         _refuse(
             path,
             "the model is of another version",
             f"format version {version!r}",
             f"version {VERSION}, or a newer ratiorec",
         )
-    if header.pop("checksum", None) != _checksum(header) or not _names_arrays(header):
-        _refuse(path, "the model is altered", "a checksum that does not fit")
-    return header
 
 
 def _names_arrays(header: Mapping[str, Any]) -> bool:
@@ -261,44 +278,33 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def _replaceable(folder: Path) -> str | None:
-    """The arrays file of the model that is there, if any; refuses what is not ours."""
-    if not folder.exists():
-        return None
-    if not folder.is_dir():
-        _refuse_to_write(folder, "a file")
+def _foreign(folder: Path) -> str | None:
+    """What a folder holds that is no model; files beside a model are left alone."""
     if (folder / HEADER).exists():
         try:
-            return str(_read_header(folder)["arrays"]["file"])
+            _read_header(folder, earlier_too=True)
         except ModelError as error:
-            _refuse_to_write(folder, f"a {HEADER} that is not a model ({error.what})")
-    for file in folder.iterdir():
-        if not _ARRAYS.fullmatch(file.name) and not _LEFT_OVER.fullmatch(file.name):
-            _refuse_to_write(folder, f"other files, such as {file.name}")
+            return f"a {HEADER} that is not a model ({error.what})"
+        return None
+    others = [file.name for file in folder.iterdir() if not _is_ours(file)]
+    return f"other files, such as {min(others)}" if others else None
+
+
+def _old_arrays(folder: Path) -> str | None:
+    """The arrays file of the model that is there, if any."""
+    with contextlib.suppress(ModelError):
+        return str(_read_header(folder, earlier_too=True)["arrays"]["file"])
     return None
 
 
-@contextlib.contextmanager
-def _undone_on_failure(folder: Path, new_file: Path | None) -> Iterator[None]:
-    """Make the folder where there is none; leave nothing new behind when writing fails."""
-    is_new = not folder.exists()
-    make_folder(folder)
-    try:
-        yield
-    except BaseException:
-        with contextlib.suppress(OSError):
-            if new_file is not None:
-                new_file.unlink(missing_ok=True)
-            if is_new:
-                folder.rmdir()
-        raise
+def _is_ours(file: Path) -> bool:
+    return bool(_ARRAYS.fullmatch(file.name) or _LEFT_OVER.fullmatch(file.name))
 
 
 def _remove_stale(folder: Path, *, keep: str, old: str | None) -> None:
     """Remove the arrays of the model just replaced, and what a killed writer left long ago."""
     for file in folder.iterdir():
-        ours = _ARRAYS.fullmatch(file.name) or _LEFT_OVER.fullmatch(file.name)
-        if not ours or file.name == keep:
+        if not _is_ours(file) or file.name == keep:
             continue
         with contextlib.suppress(OSError):  # the new model stands; a left-over does no harm
             is_old = time.time() - file.stat().st_mtime > _SECONDS_OF_A_WRITER
@@ -308,12 +314,3 @@ def _remove_stale(folder: Path, *, keep: str, old: str | None) -> None:
 
 def _refuse(where: Path, what: str, found: str, wanted: str = "the files as saved") -> NoReturn:
     raise ModelError(what, where=str(where), found=found, wanted=wanted)
-
-
-def _refuse_to_write(folder: Path, found: str) -> NoReturn:
-    raise StorageError(
-        "the folder is not a model and is left as it is",
-        where=str(folder),
-        found=found,
-        wanted="a new folder, an empty one, or a model to replace",
-    )

@@ -1,9 +1,11 @@
-"""Scores of users against all items: the one thing ranking asks of a model."""
+"""Scorers: scores of users against all items, the one thing ranking asks of a model."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from ratiorec.scorers.autoencoder import Autoencoder
 from ratiorec.scorers.factors import InnerProduct, WithFallbackUser, by_cosine, with_fallback_users
 from ratiorec.scorers.item_item import ItemWeights, Neighbours
-from ratiorec.scorers.kinds import SCORERS
 from ratiorec.scorers.popularity import PopularityScorer
 from ratiorec.scorers.scorer import (
     Factored,
@@ -13,6 +15,17 @@ from ratiorec.scorers.scorer import (
     Scorer,
     StoredScorer,
 )
+
+SCORERS: Mapping[str, type[StoredScorer]] = MappingProxyType(
+    {
+        InnerProduct.kind: InnerProduct,
+        PopularityScorer.kind: PopularityScorer,
+        ItemWeights.kind: ItemWeights,
+        Neighbours.kind: Neighbours,
+        Autoencoder.kind: Autoencoder,
+    }
+)
+"""The kinds of scorer that a model folder may hold, by name."""
 
 __all__ = [
     "SCORERS",

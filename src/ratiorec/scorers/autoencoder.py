@@ -1,4 +1,4 @@
-"""Scores by an autoencoder: a history goes in, and a score for every item comes out."""
+"""Autoencoder scores: a history goes in, and a score for every item comes out."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Autoencoder(FromHistories):
         return cls(**{name: arrays[name] for name in _AXES}, histories=histories)
 
     def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
-        """What comes out for each user's history."""
+        """The output for each user's history."""
         return self._layers.items.products(self.user_vectors(users), out=out)
 
     @property

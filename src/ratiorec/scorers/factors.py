@@ -1,4 +1,4 @@
-"""Scores that are inner products of a user's and an item's factors."""
+"""Factors: scores that are inner products of a user's and an item's vectors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers.scorer import FixedTiles, FloatMatrix, Indices, Scorer
+from ratiorec.scorers.scorer import (
+    FixedTiles,
+    FloatMatrix,
+    Indices,
+    Scorer,
+    largest_value,
+    refuse_overflow,
+)
 from ratiorec.scorers.user_items import Pairs, UserItems
 
 
@@ -45,7 +52,10 @@ class InnerProduct:
                 found=f"{self.users.shape[1]} and {self.items.shape[1]} dimensions",
                 wanted="the same dimension",
             )
-        _refuse_overflow(_largest(self.users), self._largest_of_items, self.users.shape[1])
+        users, items = largest_value(self.users), self._largest_of_items
+        bounds = {"users": users, "items": items, "factors": users * items * self.users.shape[1]}
+        for name, bound in bounds.items():
+            refuse_overflow(name, bound)
 
     @property
     def n_users(self) -> int:
@@ -90,7 +100,7 @@ class InnerProduct:
 
     @cached_property
     def _largest_of_items(self) -> float:
-        return _largest(self.items)
+        return largest_value(self.items)
 
     @cached_property
     def _tiled(self) -> FixedTiles:
@@ -108,27 +118,12 @@ def by_cosine(factors: FloatMatrix) -> InnerProduct:
     return InnerProduct(directions, directions)
 
 
-def _largest(factors: FloatMatrix) -> float:
-    return float(np.abs(factors).max(initial=0.0))
-
-
-def _refuse_overflow(user: float, item: float, dimension: int) -> None:
-    """No score may be NaN or infinite, so ranking need not look."""
-    if not user * item * dimension < float(np.finfo(np.float32).max):
-        raise ModelError(
-            "factors give scores that are not finite",
-            where="factors",
-            found=f"largest absolute values {user:g} (users) and {item:g} (items)",
-            wanted="finite factors whose products stay below 3.4e38",
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class WithFallbackUser:
-    """A scorer with one user more: the last is a stranger, to whom all items score as given."""
+    """A scorer with one user more: the last, the fallback user, has the scores given."""
 
     known: Scorer
-    scores_of_stranger: NDArray[np.float32]
+    fallback_scores: NDArray[np.float32]
 
     @property
     def n_users(self) -> int:
@@ -139,21 +134,21 @@ class WithFallbackUser:
         return self.known.n_items
 
     def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
-        """The known users' own scores, and the same row for every stranger."""
+        """The known users' own scores, and the given ones for the fallback user."""
         if out is None:
             out = np.empty((len(users), self.n_items), np.float32)
         is_known = users < self.known.n_users
         if is_known.any():
-            # a stranger is scored as someone known at first, so that one buffer is enough
+            # the fallback user is scored as user 0 at first, so that one buffer is enough
             self.known.scores(np.where(is_known, users, 0), out=out)
-        out[~is_known] = self.scores_of_stranger
+        out[~is_known] = self.fallback_scores
         return out
 
 
 def with_fallback_users(
     scorer: Scorer, users: Indices, seen: UserItems, popularity: NDArray[np.float32]
 ) -> tuple[Scorer, Indices, UserItems]:
-    """What ranks these users, where -1 becomes a stranger, to whom the popular is best."""
+    """Scorer, users and seen items, where -1 becomes the fallback user, scored by popularity."""
     if (users >= 0).all():
         return scorer, users, seen
     return (

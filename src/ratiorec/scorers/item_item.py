@@ -1,4 +1,4 @@
-"""Scores that add up what each item of a history says of every item."""
+"""Item-item scores: sums of what each item of a history says of every item."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ItemWeights(FromHistories):
         return out
 
     def similarity(self) -> ItemWeights:
-        """What one item says of every item: the scores of a user who has it and no other."""
+        """Scores of items for an item: those of a user who has it and no other."""
         return self.with_histories(identity_pairs(self.n_items))
 
     @cached_property
@@ -116,7 +116,7 @@ class Neighbours(FromHistories):
         return out
 
     def similarity(self) -> Neighbours:
-        """What one item says of every item: the scores of a user who has it and no other."""
+        """Scores of items for an item: those of a user who has it and no other."""
         return self.with_histories(identity_pairs(self.n_items))
 
     def _add_up(self, users: Indices, out: FloatMatrix) -> None:

@@ -1,4 +1,4 @@
-"""Scores that are the same for everyone."""
+"""Popularity scores: the same for every user."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scorers: what ranking and a model folder ask of a model, and the checks and sums they share."""
+"""Scorers: the contracts of ranking and of the model folder, and what scorers share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers.user_items import Pairs, check_pairs, pairs_of
+from ratiorec.scorers.user_items import Pairs, check_pairs, some_of
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -41,7 +41,7 @@ class Scorer(Protocol):
 
 @runtime_checkable
 class Factored(Protocol):
-    """A scorer whose scores are inner products, so that whoever multiplies faster may do so."""
+    """A scorer whose scores are inner products, which a GPU or an index may compute instead."""
 
     @property
     def item_vectors(self) -> FloatMatrix:
@@ -85,6 +85,60 @@ class StoredScorer(Scorer, Protocol):
         ...
 
 
+class FromHistories(ABC):
+    """A scorer to which a user is a history, so that it can score anyone who has one."""
+
+    histories: Pairs
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    @property
+    @abstractmethod
+    def n_items(self) -> int: ...
+
+    @property
+    def n_users(self) -> int:
+        return len(self.histories.indptr) - 1
+
+    def with_histories(self, histories: Pairs) -> Self:
+        """The same model for other users; it shares all that has been made of its arrays.
+
+        Raises:
+            ModelError: The histories are no rows of items, or too long for finite scores.
+        """
+        other = copy(self)
+        object.__setattr__(other, "histories", histories)
+        other._check()
+        return other
+
+    @property
+    @abstractmethod
+    def _largest(self) -> Mapping[str, float]:
+        """The largest absolute value in each array, once all are found to be in order."""
+
+    @abstractmethod
+    def _bounds(self, longest: int) -> Mapping[str, float]:
+        """Bounds of the scores by each array, for histories up to that length."""
+
+    def _check(self) -> None:
+        """Refuse malformed arrays and histories, and any score that might not be finite."""
+        _ = self._largest  # first of all, as the arrays say how many items there are
+        check_pairs(self.histories, self.n_items, name="histories")
+        longest = int(np.diff(self.histories.indptr).max(initial=0))
+        for name, bound in self._bounds(longest).items():
+            refuse_overflow(name, bound)
+
+
+def history_rows(histories: Pairs, users: Indices, n_items: int) -> scipy.sparse.csr_array:
+    """The histories of some users as rows of ones [n, n_items], each in the order it has."""
+    import scipy.sparse
+
+    rows = some_of(histories, users)
+    ones = np.ones(len(rows.indices), np.float32)
+    return scipy.sparse.csr_array((ones, rows.indices, rows.indptr), shape=(len(users), n_items))
+
+
 Axes = Mapping[str, tuple[str, ...]]
 """The names of the axes of each array; axes of one name have one length."""
 
@@ -106,7 +160,7 @@ def largest_values(
     """
     for name, names in axes.items():
         _check_shape(name, arrays[name], names, lengths)
-    largest = {name: _largest_value(arrays[name]) for name in axes}
+    largest = {name: largest_value(arrays[name]) for name in axes}
     for name, value in largest.items():
         refuse_overflow(name, value)
     return largest
@@ -144,7 +198,8 @@ def _check_shape(
         )
 
 
-def _largest_value(array: NDArray[np.float32]) -> float:
+def largest_value(array: NDArray[np.float32]) -> float:
+    """The largest absolute value, or NaN where there is one."""
     # the absolute values of a large array would be a second large array
     return float(np.maximum(array.max(initial=0), -array.min(initial=0)))
 
@@ -213,58 +268,3 @@ def _multiply(vectors: FloatMatrix, tiles: FloatMatrix, out: FloatMatrix) -> Non
     else:
         product = np.matmul(vectors[:, None], tiles[None]).transpose(0, 2, 1, 3)
         out[...] = product.reshape(a * height, b * width)[: len(out), : out.shape[1]]
-
-
-class FromHistories(ABC):
-    """A scorer to whom a user is a history, so that it can score anyone who has one."""
-
-    histories: Pairs
-
-    def __post_init__(self) -> None:
-        self._check()
-
-    @property
-    @abstractmethod
-    def n_items(self) -> int: ...
-
-    @property
-    def n_users(self) -> int:
-        return len(self.histories.indptr) - 1
-
-    def with_histories(self, histories: Pairs) -> Self:
-        """The same model for other users; it shares all that has been made of its arrays.
-
-        Raises:
-            ModelError: The histories are no rows of items, or too long for finite scores.
-        """
-        other = copy(self)
-        object.__setattr__(other, "histories", histories)
-        other._check()
-        return other
-
-    @property
-    @abstractmethod
-    def _largest(self) -> Mapping[str, float]:
-        """The largest absolute value in each array, once all are found to be in order."""
-
-    @abstractmethod
-    def _bounds(self, longest: int) -> Mapping[str, float]:
-        """How large scores may become by each array, for histories up to that length."""
-
-    def _check(self) -> None:
-        """Refuse malformed arrays and histories, and any score that might not be finite."""
-        _ = self._largest  # first of all, as the arrays say how many items there are
-        check_pairs(self.histories, self.n_items, name="histories")
-        longest = int(np.diff(self.histories.indptr).max(initial=0))
-        for name, bound in self._bounds(longest).items():
-            refuse_overflow(name, bound)
-
-
-def history_rows(histories: Pairs, users: Indices, n_items: int) -> scipy.sparse.csr_array:
-    """The histories of some users as rows of ones [n, n_items], each in the order it has."""
-    import scipy.sparse
-
-    rows, items = pairs_of(histories, users)
-    ends = np.searchsorted(rows, np.arange(len(users) + 1))
-    ones = np.ones(len(items), np.float32)
-    return scipy.sparse.csr_array((ones, items, ends), shape=(len(users), n_items))

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, require_range
 from ratiorec.scorers import FloatMatrix, Indices, Scorer
 from ratiorec.scorers.user_items import Pairs, pairs_of
 
@@ -89,6 +89,18 @@ class Ranking(NamedTuple):
     items: Indices
     scores: FloatMatrix
 
+    @classmethod
+    def of(cls, blocks: Iterable[Ranking], users: Indices, k: int) -> Ranking:
+        """The ranking of all these users, of whom consecutive blocks are given."""
+        items = np.empty((len(users), k), np.int64)
+        scores = np.empty((len(users), k), np.float32)
+        done = 0
+        for block in blocks:
+            rows = slice(done, done + len(block.users))
+            items[rows], scores[rows] = block.items, block.scores
+            done = rows.stop
+        return cls(users, items, scores)
+
 
 @dataclass(frozen=True)
 class Exact:
@@ -104,9 +116,9 @@ class Exact:
     n_threads: int | None = None
 
     def __post_init__(self) -> None:
-        _require_positive(self.k, "k")
-        if self.n_threads is not None:
-            _require_positive(self.n_threads, "n_threads")
+        require_range("k", self.k, at_least=1, what="k must be positive")
+        n_threads = 1 if self.n_threads is None else self.n_threads
+        require_range("n_threads", n_threads, at_least=1, what="n_threads must be positive")
 
     def __call__(
         self,
@@ -119,15 +131,8 @@ class Exact:
         progress: Progress | None = None,
     ) -> Ranking:
         """The ranking of all the users at once."""
-        items = np.empty((len(users), self.k), np.int64)
-        scores = np.empty((len(users), self.k), np.float32)
-        done = 0
         blocks = self.stream(scorer, users, seen=seen, allow=allow, deny=deny, progress=progress)
-        for block in blocks:
-            rows = slice(done, done + len(block.users))
-            items[rows], scores[rows] = block.items, block.scores
-            done = rows.stop
-        return Ranking(users, items, scores)
+        return Ranking.of(blocks, users, self.k)
 
     def stream(
         self,
@@ -143,7 +148,7 @@ class Exact:
         n_rows, n_threads = self._block_size(scorer.n_items)
         n_threads = min(n_threads, -(-len(users) // n_rows))
         blocks = (users[start : start + n_rows] for start in range(0, len(users), n_rows))
-        blocked = _blocked(scorer.n_items, allow, deny)
+        blocked = blocked_items(scorer.n_items, allow, deny)
         hidden = seen if self.exclude_seen else None
         buffers: SimpleQueue[FloatMatrix] = SimpleQueue()
         for _ in range(n_threads):
@@ -184,7 +189,9 @@ class Exact:
         return n_rows - n_rows % 8 or n_rows, n_threads  # scorers work on eight users at a time
 
 
-def _blocked(n_items: int, allow: Indices | None, deny: Indices | None) -> NDArray[np.bool_] | None:
+def blocked_items(
+    n_items: int, allow: Indices | None, deny: Indices | None
+) -> NDArray[np.bool_] | None:
     """A mask of the items that may not be listed: all but `allow`, and those in `deny`."""
     if allow is None and deny is None:
         return None
@@ -221,10 +228,3 @@ def _n_cores() -> int:
     """The cores this process may use; beyond a few, memory is what limits ranking."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(usable or 1, _MOST_THREADS)
-
-
-def _require_positive(value: int, name: str) -> None:
-    if value < 1:
-        raise ConfigError(
-            f"{name} must be positive", where=name, found=str(value), wanted="1 or more"
-        )

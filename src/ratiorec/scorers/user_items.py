@@ -1,4 +1,4 @@
-"""Who has which items: pairs without ids, weights and times."""
+"""Items of each user in sparse rows: pairs without ids, weights and times."""
 
 from __future__ import annotations
 

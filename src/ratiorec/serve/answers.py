@@ -16,7 +16,7 @@ from ratiorec.errors import ConfigError
 from ratiorec.model.artifact import Artifact
 from ratiorec.serve.errors import PlainJSON, RefusedError, encoded
 from ratiorec.serve.models import Served
-from ratiorec.serve.ranking import USERS_AT_ONCE, Id, Question, Row, rows_by_query
+from ratiorec.serve.ranking import USERS_AT_ONCE, Id, Row, ServedQuery, rows_by_query
 from ratiorec.serve.service import Service
 
 POINTS = 2000  # more would hide one another on a map
@@ -24,53 +24,44 @@ _MANY_ROWS = 1000  # writing so many as JSON would keep other requests waiting
 
 
 async def lists_of_users(
-    service: Service, question: Question, user_ids: Sequence[Id]
+    service: Service, asked: ServedQuery, user_ids: Sequence[Id]
 ) -> list[dict[str, Any]]:
-    """The list of each user in the order asked for; unknown ones as the question says.
+    """The list of each user in the order asked for; unknown ones as the query says.
 
     Raises:
-        UnknownIdError: A user or an item is unknown, and the question says "raise".
+        UnknownIdError: A user or an item is unknown, and the query says "raise".
     """
-    users = question.model.artifact.users
-    found = users.indices(user_ids, on_unknown=question.on_unknown)
+    users, on_unknown = asked.model.artifact.users, asked.query.on_unknown
+    found = users.indices(user_ids, on_unknown=on_unknown)
     known = dict(zip(user_ids, found.tolist(), strict=True))
     native = {
         user: native_id(users, index) if index >= 0 else user for user, index in known.items()
     }
-    strangers = [user for user, index in known.items() if index < 0]
-    lists = await service.ranker.lists(question, [native[u] for u, i in known.items() if i >= 0])
-    if question.on_unknown == "skip":
+    unknown = [user for user, index in known.items() if index < 0]
+    lists = await service.queue.lists(asked, [native[u] for u, i in known.items() if i >= 0])
+    if on_unknown == "skip":
         user_ids = [user for user in user_ids if known[user] >= 0]
     else:
-        lists |= await service.ranker.lists(replace(question, of_strangers=True), strangers)
+        lists |= await service.queue.lists(replace(asked, of_unknown_users=True), unknown)
     return [{"user_id": native[user], "items": lists.get(native[user], [])} for user in user_ids]
 
 
 async def lists_of_histories(
-    service: Service, question: Question, histories: Sequence[Sequence[Id]]
+    service: Service, asked: ServedQuery, histories: Sequence[Sequence[Id]]
 ) -> list[dict[str, Any]]:
     """The list of each history, in blocks that let other requests come in between."""
     lists: list[dict[str, Any]] = []
     for start in range(0, len(histories), USERS_AT_ONCE):
         block = histories[start : start + USERS_AT_ONCE]
-        rows = await service.ranker.call(partial(_folded_in, question, block))
+        rows = await service.queue.call(partial(_folded_in, asked, block))
         lists += [
             {"history": start + place, "items": rows.get(place, [])} for place in range(len(block))
         ]
     return lists
 
 
-def _folded_in(question: Question, histories: Sequence[Sequence[Id]]) -> dict[Id, list[Row]]:
-    return rows_by_query(
-        question.model.artifact.recommend_to(
-            histories,
-            question.k,
-            exclude_seen=question.exclude_seen,
-            allow=question.allow,
-            deny=question.deny,
-            on_unknown=question.on_unknown,
-        )
-    )
+def _folded_in(asked: ServedQuery, histories: Sequence[Sequence[Id]]) -> dict[Id, list[Row]]:
+    return rows_by_query(asked.model.artifact.recommend_to(histories, asked.query))
 
 
 def similar_items(model: Served, item_id: Id, k: int) -> dict[str, Any]:
@@ -156,8 +147,9 @@ def named_items(items: Vocabulary, found: Sequence[int]) -> list[dict[str, Any]]
     return rows
 
 
-async def as_json(content: dict[str, Any], *, n_rows: int) -> PlainJSON:
-    """The answer; a long one is written in a thread."""
+async def as_json(model: Served, content: dict[str, Any], *, n_rows: int) -> PlainJSON:
+    """The answer of a model, named by its version; a long one is written in a thread."""
+    content = {"model": model.version} | content
     if n_rows <= _MANY_ROWS:
         return PlainJSON(content)
     answer = PlainJSON({})
@@ -187,7 +179,7 @@ async def contributions(
     whole = [native_id(items, index) for index in found]
     rows = [whole, *([*whole[:place], *whole[place + 1 :]] for place in range(len(whole)))]
     blocks = [
-        await service.ranker.call(
+        await service.queue.call(
             partial(_scores, model.artifact, rows[start : start + USERS_AT_ONCE], wanted)
         )
         for start in range(0, len(rows), USERS_AT_ONCE)

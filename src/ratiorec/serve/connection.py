@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from inspect import isfunction
 from typing import Any
 
 import h11
@@ -12,6 +13,29 @@ from ratiorec.serve.errors import RefusedError, encoded, four_parts
 from ratiorec.serve.service import Limits
 
 _LINGER_SECONDS = 1.0  # a client may have sent a request just before it could know of the end
+
+# uvicorn has no limit on how long the head of a request may take, and its class of a connection is
+# not public. Tested with uvicorn TESTED; of any other version the names used here are checked.
+_USED = {
+    *("connection_made", "connection_lost", "data_received", "on_response_complete", "shutdown"),
+    *("timeout_keep_alive_handler", "send_400_response"),
+    *("conn", "connections", "cycle", "loop", "response_complete", "transport"),
+}
+
+
+def require_known(base: type) -> None:
+    """Refuse a class of connections without the methods and attributes that are used here.
+
+    Raises:
+        ImportError: It lacks one.
+    """
+    methods = {name: method for name, method in vars(base).items() if isfunction(method)}
+    names = set(methods).union(*(method.__code__.co_names for method in methods.values()))
+    if missing := sorted(_USED - names):
+        raise ImportError(f"{base.__name__} of uvicorn has no {', '.join(missing)}")
+
+
+require_known(H11Protocol)
 
 
 class BoundedConnection(H11Protocol):

@@ -1,4 +1,4 @@
-"""Requests wait in one line, and those that ask alike are ranked together.
+"""The queue of requests, of which those that ask alike are ranked together.
 
 Ranking for eight users takes about as long as for one, as the items' vectors are read once for
 all of them. So nothing waits for company: whoever arrives while a product runs goes into the next.
@@ -14,7 +14,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ratiorec.data.vocabulary import OnUnknown
+from ratiorec.model.query import Query
 from ratiorec.scorers.table import Recommendations
 from ratiorec.serve.errors import RefusedError
 from ratiorec.serve.models import Served
@@ -27,35 +27,22 @@ USERS_AT_ONCE = 32  # a longer request is cut, so that others need not wait for 
 
 
 @dataclass(frozen=True)
-class Question:
-    """What is asked about some users; two that are equal are answered in one product."""
+class ServedQuery:
+    """A query of one model, for known users or unknown ones; equal ones share one product."""
 
     model: Served
-    k: int
-    exclude_seen: bool = True
-    allow: tuple[Id, ...] | None = None
-    deny: tuple[Id, ...] | None = None
-    on_unknown: OnUnknown = "raise"
-    of_strangers: bool = False
+    query: Query
+    of_unknown_users: bool = False
 
     def answer(self, user_ids: Sequence[Id]) -> dict[Id, list[Row]]:
-        """The list of each user; strangers all have the same one."""
-        if self.of_strangers:
+        """The list of each user; unknown ones all have the same one."""
+        if self.of_unknown_users:
             lists = list(self._ranked(user_ids[:1]).values())
             return dict.fromkeys(user_ids, lists[0]) if lists else {}
         return self._ranked(user_ids)
 
     def _ranked(self, user_ids: Sequence[Id]) -> dict[Id, list[Row]]:
-        return rows_by_query(
-            self.model.artifact.recommend(
-                list(user_ids),
-                self.k,
-                exclude_seen=self.exclude_seen,
-                allow=self.allow,
-                deny=self.deny,
-                on_unknown=self.on_unknown,
-            )
-        )
+        return rows_by_query(self.model.artifact.recommend(list(user_ids), self.query))
 
 
 def rows_by_query(table: Recommendations) -> dict[Id, list[Row]]:
@@ -67,17 +54,17 @@ def rows_by_query(table: Recommendations) -> dict[Id, list[Row]]:
     return lists
 
 
-class _Job:
-    """A piece of work in the line; a question has users, and anything else is a call."""
+class _Task:
+    """A piece of work in the queue; a query has users, and anything else is a call."""
 
-    def __init__(self, work: Callable[[], Any] | Question, user_ids: Sequence[Id] = ()) -> None:
+    def __init__(self, work: Callable[[], Any] | ServedQuery, user_ids: Sequence[Id] = ()) -> None:
         self.work = work
         self.user_ids = user_ids
         self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
 
 
-class Ranker:
-    """Works off the line in a thread, as numpy lets go of the interpreter while it multiplies."""
+class RankingQueue:
+    """Works off the queue in a thread, as numpy lets go of the interpreter while it multiplies."""
 
     def __init__(
         self,
@@ -89,15 +76,15 @@ class Ranker:
         self._max_waiting = max_waiting
         self._seconds = seconds
         self._observe = observe
-        self._line: deque[_Job] = deque()
+        self._waiting: deque[_Task] = deque()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ranking")
         self._is_busy = False
 
     @property
     def n_waiting(self) -> int:
-        return len(self._line)
+        return len(self._waiting)
 
-    async def lists(self, question: Question, user_ids: Sequence[Id]) -> dict[Id, list[Row]]:
+    async def lists(self, query: ServedQuery, user_ids: Sequence[Id]) -> dict[Id, list[Row]]:
         """The lists of some users; one without any item has none.
 
         Raises:
@@ -105,8 +92,8 @@ class Ranker:
         """
         unique = list(dict.fromkeys(user_ids))
         blocks = range(0, len(unique), USERS_AT_ONCE)
-        jobs = [_Job(question, unique[start : start + USERS_AT_ONCE]) for start in blocks]
-        answers = await self._done(jobs)
+        tasks = [_Task(query, unique[start : start + USERS_AT_ONCE]) for start in blocks]
+        answers = await self._done(tasks)
         return {user: rows for answer in answers for user, rows in answer.items()}
 
     async def call(self, work: Callable[[], T]) -> T:
@@ -115,7 +102,7 @@ class Ranker:
         Raises:
             RefusedError: Too many wait already, or it took too long (both 429).
         """
-        (result,) = await self._done([_Job(work)])
+        (result,) = await self._done([_Task(work)])
         answer: T = result
         return answer
 
@@ -123,15 +110,15 @@ class Ranker:
         """End the thread once it has finished what it is at."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _done(self, jobs: Sequence[_Job]) -> list[Any]:
-        if not jobs:
+    async def _done(self, tasks: Sequence[_Task]) -> list[Any]:
+        if not tasks:
             return []
         self._refuse_more_than_can_wait()
-        self._line.extend(jobs)
+        self._waiting.extend(tasks)
         self._start_next()
         try:
             async with asyncio.timeout(self._seconds):
-                return [await job.outcome for job in jobs]
+                return [await task.outcome for task in tasks]
         except TimeoutError:
             raise RefusedError(
                 "ranking took too long",
@@ -141,17 +128,17 @@ class Ranker:
                 wanted="a smaller request, or a server that is less busy",
             ) from None
         finally:
-            for job in jobs:
-                if not job.outcome.cancel() and not job.outcome.cancelled():
-                    job.outcome.exception()  # it has been raised once, for the whole request
+            for task in tasks:
+                if not task.outcome.cancel() and not task.outcome.cancelled():
+                    task.outcome.exception()  # it has been raised once, for the whole request
 
     def _refuse_more_than_can_wait(self) -> None:
-        if len(self._line) >= self._max_waiting:
+        if len(self._waiting) >= self._max_waiting:
             raise RefusedError(
                 "the server is busy",
                 status=429,
-                where="the line of requests",
-                found=f"{len(self._line)} waiting",
+                where="the queue of requests",
+                found=f"{len(self._waiting)} waiting",
                 wanted=f"fewer than {self._max_waiting}; try again in a second",
                 headers={"Retry-After": "1"},
             )
@@ -159,52 +146,53 @@ class Ranker:
     def _start_next(self) -> None:
         if self._is_busy:
             return
-        while self._line and self._line[0].outcome.done():  # nobody waits for it any more
-            self._line.popleft()
-        if not self._line:
+        while self._waiting and self._waiting[0].outcome.done():  # nobody waits for it any more
+            self._waiting.popleft()
+        if not self._waiting:
             return
-        jobs = self._together()
+        tasks = self._together()
         self._is_busy = True
-        self._observe(sum(len(job.user_ids) for job in jobs))
+        self._observe(sum(len(task.user_ids) for task in tasks))
         loop = asyncio.get_running_loop()
-        running = self._thread.submit(_work, jobs[0].work, [job.user_ids for job in jobs])
+        running = self._thread.submit(_work, tasks[0].work, [task.user_ids for task in tasks])
 
         def hand_over(done: Future[list[Any]]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
-                loop.call_soon_threadsafe(self._finish, jobs, done)
+                loop.call_soon_threadsafe(self._finish, tasks, done)
 
         running.add_done_callback(hand_over)
 
-    def _together(self) -> list[_Job]:
-        """The first in the line, and those behind it who ask the same about other users."""
-        first = self._line.popleft()
-        if not isinstance(first.work, Question):
+    def _together(self) -> list[_Task]:
+        """The first in the queue, and those behind it who ask the same about other users."""
+        first = self._waiting.popleft()
+        if not isinstance(first.work, ServedQuery):
             return [first]
         together, n_users = [first], len(first.user_ids)
-        for job in list(self._line):
-            if n_users + len(job.user_ids) > USERS_AT_ONCE:
+        for task in list(self._waiting):
+            if n_users + len(task.user_ids) > USERS_AT_ONCE:
                 break
-            if job.work == first.work and not job.outcome.done():
-                self._line.remove(job)
-                together.append(job)
-                n_users += len(job.user_ids)
+            if task.work == first.work and not task.outcome.done():
+                self._waiting.remove(task)
+                together.append(task)
+                n_users += len(task.user_ids)
         return together
 
-    def _finish(self, jobs: Sequence[_Job], done: Future[list[Any]]) -> None:
+    def _finish(self, tasks: Sequence[_Task], done: Future[list[Any]]) -> None:
         self._is_busy = False
         error = done.exception()
-        for place, job in enumerate(jobs):
-            if job.outcome.done():
+        for place, task in enumerate(tasks):
+            if task.outcome.done():
                 continue
             if error is not None:
-                job.outcome.set_exception(error)
+                task.outcome.set_exception(error)
             else:
-                job.outcome.set_result(done.result()[place])
+                task.outcome.set_result(done.result()[place])
         self._start_next()
 
 
-def _work(work: Callable[[], Any] | Question, users_of_jobs: Sequence[Sequence[Id]]) -> list[Any]:
-    if not isinstance(work, Question):
+def _work(work: Callable[[], Any] | ServedQuery, users_of: Sequence[Sequence[Id]]) -> list[Any]:
+    """One result for each task of which these are the users."""
+    if not isinstance(work, ServedQuery):
         return [work()]
-    lists = work.answer(list(dict.fromkeys(user for users in users_of_jobs for user in users)))
-    return [{user: lists[user] for user in users if user in lists} for users in users_of_jobs]
+    lists = work.answer(list(dict.fromkeys(user for users in users_of for user in users)))
+    return [{user: lists[user] for user in users if user in lists} for users in users_of]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from fastapi import Path as InPath
+from fastapi import Query as InQuery
 
 from ratiorec import __version__
 from ratiorec.serve.answers import (
@@ -22,8 +23,7 @@ from ratiorec.serve.answers import (
     similar_items,
 )
 from ratiorec.serve.errors import PlainJSON, RefusedError
-from ratiorec.serve.metrics import CONTENT_TYPE
-from ratiorec.serve.ranking import Question
+from ratiorec.serve.ranking import ServedQuery
 from ratiorec.serve.schemas import (
     Card,
     Health,
@@ -33,15 +33,17 @@ from ratiorec.serve.schemas import (
     Map,
     OneList,
     Problem,
+    QueryFields,
     RecommendRequest,
     Reloaded,
     SimilarItems,
+    UserQuery,
     Users,
     Why,
     WhyRequest,
 )
 from ratiorec.serve.security import RELOAD, require_admin, require_user_search
-from ratiorec.serve.service import Service
+from ratiorec.serve.service import CONTENT_TYPE, Service
 
 router = APIRouter(default_response_class=PlainJSON)
 
@@ -52,8 +54,10 @@ async def _service(request: Request) -> Service:  # not async, it would cost a t
 
 
 Uses = Annotated[Service, Depends(_service)]
-K = Annotated[int, Query(ge=1, description="Items at most; GET /v1/model has the limit.")]
-Listed = Annotated[list[str] | None, Query(description="Item ids; repeat the parameter.")]
+K = Annotated[int, InQuery(ge=1, description="Items at most; GET /v1/model has the limit.")]
+User = Annotated[str, InPath(description="User id.", examples=["ada"])]
+Item = Annotated[str, InPath(description="Item id.", examples=["tea"])]
+Listed = Annotated[list[str] | None, InQuery(description="Item ids; repeat the parameter.")]
 
 
 def _described(answer: type, *refusals: int) -> dict[int | str, dict[str, Any]]:
@@ -61,73 +65,42 @@ def _described(answer: type, *refusals: int) -> dict[int | str, dict[str, Any]]:
 
 
 @router.get("/v1/recommend/{user:path}", responses=_described(OneList, 404, 422, 429))
-async def recommend(
-    service: Uses,
-    user: Annotated[str, InPath(description="User id.", examples=["ada"])],
-    k: K = 20,
-    exclude_seen: Annotated[bool, Query(description="Leave out what the user has.")] = True,
-    allow: Listed = None,
-    deny: Listed = None,
-    on_unknown: Annotated[
-        Literal["raise", "fallback"], Query(description="An unknown user: 404, or the popular.")
-    ] = "raise",
-) -> Response:
+async def recommend(service: Uses, user: User, fields: Annotated[UserQuery, InQuery()]) -> Response:
     """The best items for one user."""
-    model = service.models.current
-    _check_limits(service, k, allow, deny)
-    question = Question(
-        model, k, exclude_seen, _as_tuple(allow), _as_tuple(deny), on_unknown=on_unknown
-    )
-    (row,) = await lists_of_users(service, question, [user])
-    return await as_json({"model": model.version} | row, n_rows=k)
+    asked = _asked(service, fields, 1)
+    (row,) = await lists_of_users(service, asked, [user])
+    return await as_json(asked.model, row, n_rows=fields.k)
 
 
 @router.post("/v1/recommend", responses=_described(ManyLists, 404, 408, 413, 422, 429))
-async def recommend_many(service: Uses, asked: RecommendRequest) -> Response:
+async def recommend_many(service: Uses, fields: RecommendRequest) -> Response:
     """The best items for several users, or for histories that the model has never seen."""
-    model = service.models.current
-    n_lists = len(asked.users or asked.histories or [])
-    _check_limits(service, asked.k, asked.allow, asked.deny, n_lists=n_lists)
-    for place, history in enumerate(asked.histories or []):
+    n_lists = len(fields.users or fields.histories or [])
+    asked = _asked(service, fields, n_lists)
+    for place, history in enumerate(fields.histories or []):
         service.limits.check_history(history, place)
-    question = Question(
-        model,
-        asked.k,
-        asked.exclude_seen,
-        _as_tuple(asked.allow),
-        _as_tuple(asked.deny),
-        asked.on_unknown,
-    )
-    if asked.users is not None:
-        lists = await lists_of_users(service, question, asked.users)
+    if fields.users is not None:
+        lists = await lists_of_users(service, asked, fields.users)
     else:
-        lists = await lists_of_histories(service, question, asked.histories or [])
-    return await as_json({"model": model.version, "lists": lists}, n_rows=asked.k * n_lists)
+        lists = await lists_of_histories(service, asked, fields.histories or [])
+    return await as_json(asked.model, {"lists": lists}, n_rows=fields.k * n_lists)
 
 
 @router.get("/v1/similar/{item:path}", responses=_described(SimilarItems, 404, 422, 429))
-async def similar(
-    service: Uses,
-    item: Annotated[str, InPath(description="Item id.", examples=["tea"])],
-    k: K = 20,
-) -> Response:
+async def similar(service: Uses, item: Item, k: K = 20) -> Response:
     """The items nearest to one item."""
     model = service.models.current
     service.limits.check_length(k)
-    found = await service.ranker.call(partial(similar_items, model, item, k))
-    return await as_json({"model": model.version} | found, n_rows=k)
+    found = await service.queue.call(partial(similar_items, model, item, k))
+    return await as_json(model, found, n_rows=k)
 
 
 @router.get("/v1/users/{user:path}/history", responses=_described(HistoryOfUser, 404, 422))
-async def history(
-    service: Uses,
-    user: Annotated[str, InPath(description="User id.", examples=["ada"])],
-    k: K = 100,
-) -> Response:
+async def history(service: Uses, user: User, k: K = 100) -> Response:
     """The items that a user had in training."""
     model = service.models.current
     service.limits.check_length(k)
-    return await as_json({"model": model.version} | history_of(model, user, k), n_rows=k)
+    return await as_json(model, history_of(model, user, k), n_rows=k)
 
 
 @router.post("/v1/why", responses=_described(Why, 404, 408, 413, 422, 429))
@@ -136,7 +109,7 @@ async def why(service: Uses, asked: WhyRequest) -> Response:
     model = service.models.current
     service.limits.check_explained(asked.history)
     found = await contributions(service, model, asked.history, asked.item)
-    return await as_json({"model": model.version} | found, n_rows=len(asked.history))
+    return await as_json(model, found, n_rows=len(asked.history))
 
 
 @router.get("/v1/map", responses=_described(Map, 404, 422, 429))
@@ -144,39 +117,39 @@ async def item_map(service: Uses, item: Listed = None) -> Response:
     """Where items lie on a plane: those with most users, or those asked for."""
     model = service.models.current
     service.limits.check_listed(item, "item")
-    found = await service.ranker.call(partial(placed_items, model, item))
-    return await as_json({"model": model.version} | found, n_rows=len(found["items"]))
+    found = await service.queue.call(partial(placed_items, model, item))
+    return await as_json(model, found, n_rows=len(found["items"]))
 
 
 @router.get("/v1/items", responses=_described(Items, 422, 429))
 async def items(
     service: Uses,
     query: Annotated[
-        str, Query(max_length=200, description="Part of an id or name.", examples=["tea"])
+        str, InQuery(max_length=200, description="Part of an id or name.", examples=["tea"])
     ] = "",
     k: K = 20,
 ) -> Response:
     """Items by a part of their id or name, those with most users first."""
     model = service.models.current
     service.limits.check_length(k)
-    found = await service.ranker.call(partial(found_items, model, query, k))
-    return await as_json({"model": model.version, "items": found}, n_rows=k)
+    found = await service.queue.call(partial(found_items, model, query, k))
+    return await as_json(model, {"items": found}, n_rows=k)
 
 
 @router.get("/v1/users", responses=_described(Users, 403, 422, 429))
 async def users(
     service: Uses,
     query: Annotated[
-        str, Query(max_length=200, description="Part of an id.", examples=["ad"])
+        str, InQuery(max_length=200, description="Part of an id.", examples=["ad"])
     ] = "",
-    k: Annotated[int, Query(ge=1, description="Users at most.")] = 20,
+    k: Annotated[int, InQuery(ge=1, description="Users at most.")] = 20,
 ) -> Response:
     """Users by a part of their id, where the server was started with --user-search."""
     model = service.models.current
     require_user_search(is_on=service.user_search)
     service.limits.check_length(k)
-    found = await service.ranker.call(partial(found_users, model, query, k))
-    return await as_json({"model": model.version, "users": found}, n_rows=k)
+    found = await service.queue.call(partial(found_users, model, query, k))
+    return await as_json(model, {"users": found}, n_rows=k)
 
 
 @router.get("/v1/model", responses=_described(Card))
@@ -233,18 +206,8 @@ async def metrics(service: Uses) -> Response:
     return Response(service.metrics.exposed(), media_type=CONTENT_TYPE)
 
 
-def _check_limits(
-    service: Service,
-    k: int,
-    allow: list[Any] | None,
-    deny: list[Any] | None,
-    *,
-    n_lists: int = 1,
-) -> None:
-    service.limits.check_length(k, n_lists)
-    service.limits.check_listed(allow, "allow")
-    service.limits.check_listed(deny, "deny")
-
-
-def _as_tuple(items: list[Any] | None) -> tuple[Any, ...] | None:
-    return None if items is None else tuple(items)
+def _asked(service: Service, fields: QueryFields, n_lists: int) -> ServedQuery:
+    """The query for the model in use, within the limits of this server."""
+    query = fields.query()
+    service.limits.check_query(query, n_lists)
+    return ServedQuery(service.models.current, query)

@@ -6,32 +6,22 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
+from ratiorec.model.query import Query
+
 Id = StrictInt | StrictStr
 Ids = Annotated[list[Id], Field(max_length=100_000)]
+_MODEL = "9f2c1f0b6f5d4c3a"
 
 
-class RecommendRequest(BaseModel):
-    """Users that the model knows, or histories of users that it has never seen."""
+def _examples(*examples: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": list(examples)})
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={
-            "examples": [
-                {"users": ["ada", "bob"], "k": 20},
-                {"histories": [["tea", "jam"], ["oats"]], "k": 20, "on_unknown": "skip"},
-            ]
-        },
-    )
 
-    users: Annotated[Ids | None, Field(min_length=1, description="Ids of known users.")] = None
-    histories: Annotated[
-        list[Ids] | None,
-        Field(min_length=1, description="The items of each user that was never seen."),
-    ] = None
-    k: Annotated[StrictInt, Field(ge=1, description="Items in a list, at most.")] = 20
-    exclude_seen: Annotated[
-        bool, Field(strict=True, description="Leave out what a user has already.")
-    ] = True
+class QueryFields(BaseModel):
+    """The options of a `Query` that a client may choose."""
+
+    k: Annotated[int, Field(ge=1, description="Items in a list; GET /v1/model has the limit.")] = 20
+    exclude_seen: Annotated[bool, Field(description="Leave out what a user has already.")] = True
     allow: Annotated[Ids | None, Field(description="List only these items.")] = None
     deny: Annotated[Ids | None, Field(description="List none of these items.")] = None
     on_unknown: Annotated[
@@ -41,6 +31,34 @@ class RecommendRequest(BaseModel):
             "items that have most users."
         ),
     ] = "raise"
+
+    def query(self) -> Query:
+        """The query with these options."""
+        return Query(**{name: getattr(self, name) for name in QueryFields.model_fields})
+
+
+class UserQuery(QueryFields):
+    """The parameters of a request about one user, who cannot be left out."""
+
+    on_unknown: Annotated[
+        Literal["raise", "fallback"], Field(description="An unknown user: 404, or the popular.")
+    ] = "raise"
+
+
+class RecommendRequest(QueryFields):
+    """Users that the model knows, or histories of users that it has never seen."""
+
+    # strict, as JSON has types of its own; an address has none
+    model_config = ConfigDict(extra="forbid", strict=True) | _examples(
+        {"users": ["ada", "bob"], "k": 20},
+        {"histories": [["tea", "jam"], ["oats"]], "k": 20, "on_unknown": "skip"},
+    )
+
+    users: Annotated[Ids | None, Field(min_length=1, description="Ids of known users.")] = None
+    histories: Annotated[
+        list[Ids] | None,
+        Field(min_length=1, description="The items of each user that was never seen."),
+    ] = None
 
     @model_validator(mode="after")
     def _users_or_histories(self) -> Self:
@@ -52,9 +70,8 @@ class RecommendRequest(BaseModel):
 class WhyRequest(BaseModel):
     """A history, and an item that was recommended for it."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        json_schema_extra={"examples": [{"history": ["tea", "jam"], "item": "oats"}]},
+    model_config = ConfigDict(extra="forbid") | _examples(
+        {"history": ["tea", "jam"], "item": "oats"}
     )
 
     history: Annotated[Ids, Field(min_length=1, description="The items of a user.")]
@@ -73,15 +90,11 @@ class Ranked(BaseModel):
 class OneList(BaseModel):
     """The list of one user."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "model": "9f2c1f0b6f5d4c3a",
-                    "user_id": "ada",
-                    "items": [{"item_id": "oats", "score": 1.25, "rank": 1}],
-                }
-            ]
+    model_config = _examples(
+        {
+            "model": _MODEL,
+            "user_id": "ada",
+            "items": [{"item_id": "oats", "score": 1.25, "rank": 1}],
         }
     )
 
@@ -146,11 +159,7 @@ class User(BaseModel):
 class Users(BaseModel):
     """What a search for users found."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [{"model": "9f2c1f0b6f5d4c3a", "users": [{"user_id": "ada", "n_items": 2}]}]
-        }
-    )
+    model_config = _examples({"model": _MODEL, "users": [{"user_id": "ada", "n_items": 2}]})
 
     model: str
     users: list[User]
@@ -220,16 +229,12 @@ class Reloaded(BaseModel):
 class Problem(BaseModel):
     """A refusal: what is wrong, where, what was found there, what would have been right."""
 
-    model_config = ConfigDict(
-        json_schema_extra={
-            "examples": [
-                {
-                    "what": "1 unknown user id(s)",
-                    "where": "user ids",
-                    "found": "'eve'",
-                    "wanted": "one of the 3 known users, or on_unknown=fallback",
-                }
-            ]
+    model_config = _examples(
+        {
+            "what": "1 unknown user id(s)",
+            "where": "user ids",
+            "found": "'eve'",
+            "wanted": "one of the 3 known users, or on_unknown=fallback",
         }
     )
 

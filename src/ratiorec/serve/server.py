@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import math
 import signal
 import socket
@@ -12,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from functools import partial
 from importlib import resources
 from types import FrameType
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import uvicorn
 from fastapi import APIRouter, FastAPI, Response
@@ -20,12 +21,11 @@ from starlette.exceptions import HTTPException
 
 from ratiorec import __version__
 from ratiorec.errors import ConfigError
-from ratiorec.serve.connection import BoundedConnection
 from ratiorec.serve.errors import answer_errors
 from ratiorec.serve.middleware import BoundedBodies, Observed
 from ratiorec.serve.routes import router
 from ratiorec.serve.security import RequireKey
-from ratiorec.serve.service import Service, log_event
+from ratiorec.serve.service import Limits, Service, log_event
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -97,7 +97,7 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
         finally:
             for task in tasks:
                 task.cancel()
-            service.ranker.close()
+            service.queue.close()
 
     app = FastAPI(
         title="ratiorec",
@@ -125,7 +125,7 @@ _SWITCH_SECONDS = 2e-4  # ranking and answering take turns; Python's 5 ms would 
 _HEAD_BYTES = 2**16  # lists of allowed and denied items may stand in an address
 
 
-class _Server(uvicorn.Server):
+class _DrainingServer(uvicorn.Server):
     """Ends by itself on a signal, with nothing left to do for the signal but that."""
 
     def __init__(
@@ -140,7 +140,7 @@ class _Server(uvicorn.Server):
         self._announce()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop to listen first: a client that is sent away must not knock at a closing door."""
+        """Stop accepting before closing keep-alive connections: their clients would come back."""
         for server in self.servers:
             server.close()
         self._service.closing.set()
@@ -153,6 +153,21 @@ class _Server(uvicorn.Server):
         self._service.draining.set()
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
+
+
+def connections(limits: Limits) -> Any:
+    """The class of connections with limits; uvicorn's own where that one is not as we know it."""
+    try:
+        from ratiorec.serve.connection import BoundedConnection
+    except ImportError as error:
+        log_event(
+            "slow and too many connections are not refused",
+            level=logging.WARNING,
+            found=f"uvicorn {uvicorn.__version__}: {error}",
+            wanted="a version of uvicorn that ratiorec knows, or a proxy with limits of its own",
+        )
+        return "h11"
+    return partial(BoundedConnection, limits=limits)
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -199,7 +214,7 @@ def run(
     limits = service.limits
     config = uvicorn.Config(
         create_app(service, watch_seconds=watch_seconds),
-        http=cast(Any, partial(BoundedConnection, limits=limits)),
+        http=connections(limits),
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -213,5 +228,5 @@ def run(
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
     log_event("started", address=address_of(listener), model=service.models.current.version)
-    _Server(config, service, announce).run(sockets=[listener])
+    _DrainingServer(config, service, announce).run(sockets=[listener])
     log_event("ended")

@@ -1,4 +1,4 @@
-"""The state that all requests of one server share: limits, access log, models."""
+"""The state that all requests of one server share: limits, log, Prometheus metrics, models."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Sized
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sized
+from dataclasses import dataclass, field
 from typing import Any, TextIO
 
-from ratiorec.errors import ConfigError, RatiorecError
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    generate_latest,
+)
+
+from ratiorec import __version__
+from ratiorec.errors import RatiorecError, require_range
+from ratiorec.model.query import Query
 from ratiorec.serve.errors import RefusedError, four_parts
-from ratiorec.serve.metrics import Metrics
-from ratiorec.serve.models import ModelInUse
-from ratiorec.serve.ranking import Ranker
+from ratiorec.serve.models import ModelInUse, Served
+from ratiorec.serve.ranking import RankingQueue
 from ratiorec.serve.security import Keys
 
 
@@ -38,15 +48,8 @@ class Limits:
     drain_seconds: float = 20.0
 
     def __post_init__(self) -> None:
-        for limit in fields(self):
-            value = getattr(self, limit.name)
-            if not value > 0:
-                raise ConfigError(
-                    "a limit must be positive",
-                    where=limit.name,
-                    found=str(value),
-                    wanted="more than 0",
-                )
+        for name, value in vars(self).items():
+            require_range(name, value, above=0, finite=False, what="a limit must be positive")
 
     def check_length(self, k: int, n_lists: int = 1) -> None:
         """Refuse lists that are too long, too many, or too much together."""
@@ -55,6 +58,12 @@ class Limits:
         _refuse_more(
             k * n_lists, self.max_rows, where="k times users or histories", unit="rows in an answer"
         )
+
+    def check_query(self, query: Query, n_lists: int = 1) -> None:
+        """Refuse a query of so many lists that is beyond a limit."""
+        self.check_length(query.k, n_lists)
+        for name in ("allow", "deny"):
+            self.check_listed(getattr(query, name), name)
 
     def check_history(self, history: Sized, place: int) -> None:
         """Refuse a history that is too long."""
@@ -127,9 +136,90 @@ def log_event(event: str, /, *, level: int = logging.INFO, **parts: Any) -> None
     EVENTS.log(level, event, extra={"parts": parts})
 
 
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_METHODS = frozenset({"GET", "HEAD", "POST"})
+
+
+class Metrics:
+    """The figures of one server, in a registry of its own."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "ratiorec_requests",
+            "Requests answered.",
+            ("route", "method", "status"),
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "ratiorec_request_seconds",
+            "Seconds from the head of a request to the end of its answer.",
+            ("route",),
+            buckets=_SECONDS,
+            registry=self._registry,
+        )
+        self._users_at_once = Histogram(
+            "ratiorec_users_ranked_at_once",
+            "Users ranked in one product.",
+            buckets=(0, 1, 2, 4, 8, 16, 32),
+            registry=self._registry,
+        )
+        self._reloads = Counter(
+            "ratiorec_model_reloads",
+            "Times that a model was taken, found unchanged or refused.",
+            ("outcome",),
+            registry=self._registry,
+        )
+        self._model = Gauge(
+            "ratiorec_model_info",
+            "1 for the model in use.",
+            ("version", "kind", "ratiorec"),
+            registry=self._registry,
+        )
+        self._loaded_at = Gauge(
+            "ratiorec_model_loaded_timestamp_seconds",
+            "When the model in use was loaded.",
+            registry=self._registry,
+        )
+        self._waiting = Gauge(
+            "ratiorec_waiting_requests", "Requests in the queue.", registry=self._registry
+        )
+        ProcessCollector(registry=self._registry)
+
+    def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
+        """One request that was answered; labels are few, whatever clients send."""
+        known = method if method in _METHODS else "other"
+        self._requests.labels(route, known, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    def ranked(self, n_users: int) -> None:
+        """One product for so many users."""
+        self._users_at_once.observe(n_users)
+
+    def reloaded(self, outcome: str) -> None:
+        """A model was `swapped`, `unchanged` or `refused`."""
+        self._reloads.labels(outcome).inc()
+
+    def model_is(self, model: Served) -> None:
+        """From now on this model answers."""
+        self._model.clear()
+        self._model.labels(model.version, model.artifact.scorer.kind, __version__).set(1)
+        self._loaded_at.set(model.loaded_at)
+
+    def watch_queue(self, n_waiting: Callable[[], float]) -> None:
+        """Where to ask how many requests wait."""
+        self._waiting.set_function(n_waiting)
+
+    def exposed(self) -> bytes:
+        """All figures in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+
 @dataclass(frozen=True, eq=False)
 class Service:
-    """The model in use, the line of requests, the limits and the figures.
+    """The model in use, the queue of requests, the limits and the figures.
 
     With `user_search` users are found by a part of their id, and so can all be listed.
     `draining` is set when the server is told to end and is ready no longer, `closing` once it
@@ -138,7 +228,7 @@ class Service:
 
     models: ModelInUse
     limits: Limits
-    ranker: Ranker
+    queue: RankingQueue
     metrics: Metrics
     keys: Keys | None = None
     admin: Keys | None = None
@@ -156,14 +246,14 @@ class Service:
         admin: Keys | None = None,
         user_search: bool = False,
     ) -> Service:
-        """A service with a line and figures of its own."""
+        """A service with a queue and figures of its own."""
         metrics = Metrics()
-        ranker = Ranker(
+        queue = RankingQueue(
             max_waiting=limits.max_waiting, seconds=limits.rank_seconds, observe=metrics.ranked
         )
         metrics.model_is(models.current)
-        metrics.watch_line(lambda: ranker.n_waiting)
-        return cls(models, limits, ranker, metrics, keys, admin, user_search)
+        metrics.watch_queue(lambda: queue.n_waiting)
+        return cls(models, limits, queue, metrics, keys, admin, user_search)
 
     async def reload(self) -> bool:
         """Take the model that the folder holds now; False where it is the one in use.

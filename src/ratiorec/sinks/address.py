@@ -1,4 +1,4 @@
-"""A destination from what is written after `-o`: a path, or the URL of a database."""
+"""Sinks from what is written after `-o`: a path, or the URL of a database."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 from ratiorec.errors import ConfigError
+from ratiorec.sinks.job import Sink
 from ratiorec.sinks.parquet import ParquetFile
 from ratiorec.sinks.postgres import Postgres
-from ratiorec.sinks.sink import Destination
 from ratiorec.sinks.sql import check_table_name
 from ratiorec.sinks.sqlite import Sqlite
 
@@ -26,10 +26,10 @@ _POSTGRES = re.compile(
 )
 
 
-def destination_of(text: str, table: str | None = None) -> Destination:
-    """The destination that a path or a URL names.
+def sink_of(text: str, table: str | None = None) -> Sink:
+    """The sink that a path or a URL names.
 
-    >>> destination_of("postgresql://ada:secret@db/shop").where
+    >>> sink_of("postgresql://ada:secret@db/shop").where
     'postgresql://ada@db/shop'
 
     Raises:
@@ -45,7 +45,7 @@ def destination_of(text: str, table: str | None = None) -> Destination:
         case "postgresql" | "postgres":
             return _postgres(text, name)
     raise ConfigError(
-        "there is no destination of this kind",
+        "there is no sink of this kind",
         where="-o",
         found=f"{scheme[1]}://…",  # no more of it: it may hold a password
         wanted=_WANTED,

@@ -1,4 +1,4 @@
-"""Bulk jobs: lists for many users, one block written while the next is ranked."""
+"""Bulk jobs: lists for many users, one block written to a sink while the next is ranked."""
 
 from __future__ import annotations
 
@@ -6,97 +6,108 @@ import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec import __version__
-from ratiorec.data.vocabulary import OnUnknown
-from ratiorec.errors import ConfigError, DataError
+from ratiorec.errors import DataError, require_range
 from ratiorec.model.artifact import Artifact
-from ratiorec.model.query import Ids, resolve
+from ratiorec.model.query import Ids, Query, QueryOptions
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Progress
-from ratiorec.sinks.sink import Block, Destination, Notify, Order, Tally, Writing
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 ROWS_AT_A_TIME = 2**17
 """Rows in a block: enough that a commit costs little beside ranking them."""
 
+Notify = Callable[[str], None]
+"""Told, in a sentence, what someone who waits would like to know."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How much is written: users, their rows, and how many of the users have none."""
+
+    n_users: int = 0
+    n_rows: int = 0
+    n_without: int = 0
+
+    @classmethod
+    def of(cls, lists: Recommendations) -> Tally:
+        """The users and rows of a table."""
+        return cls(lists.n_users, len(lists), lists.n_users - int((lists.ranks == 1).sum()))
+
+    def plus(self, other: Tally) -> Tally:
+        return Tally(
+            self.n_users + other.n_users,
+            self.n_rows + other.n_rows,
+            self.n_without + other.n_without,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Consecutive users of a job with their lists; `n_before` users of the job stand before."""
+
+    n_before: int
+    user_ids: NDArray[Any]
+    lists: Recommendations
+
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """The lists of these users, each named once, with the options of `Artifact.recommend`."""
+    """A query about these users, each named once, as the model has their ids."""
 
     model: Artifact
     user_ids: NDArray[Any]
-    k: int = 20
-    exclude_seen: bool = True
-    allow: Ids | None = None
-    deny: Ids | None = None
-    on_unknown: OnUnknown = "raise"
-    memory_mb: float = 512
+    query: Query
 
     @classmethod
     def of(
         cls,
         model: Artifact,
         user_ids: Ids,
-        k: int = 20,
-        *,
-        exclude_seen: bool = True,
-        allow: Ids | None = None,
-        deny: Ids | None = None,
-        on_unknown: OnUnknown = "raise",
-        memory_mb: float = 512,
+        query: Query | int | None = None,
+        **options: Unpack[QueryOptions],
     ) -> Job:
         """The job in the model's own ids; a user named twice is listed once.
 
         Raises:
             UnknownIdError: An id is unknown and `on_unknown` is "raise".
         """
-        ids = model.users.ids
+        asked, ids = Query.of(query, **options), model.users.ids
         if user_ids is not ids:
-            found = resolve(
-                user_ids, None, None, users=model.users, items=model.items, on_unknown=on_unknown
-            )
-            ids = _each_once(found.user_ids)
-        return cls(model, ids, k, exclude_seen, allow, deny, on_unknown, memory_mb)
-
-    @property
-    def order(self) -> Order:
-        """What a destination has to know."""
-        types = self.user_ids.dtype, self.model.items.ids.dtype
-        return Order(self.identity, len(self.user_ids), *types)
+            found = asked.resolve(user_ids, users=model.users, items=model.items)
+            once = list(dict.fromkeys(found.user_ids.tolist()))
+            ids = np.array(once, found.user_ids.dtype)
+        return cls(model, ids, asked)
 
     @cached_property
     def identity(self) -> str:
         """A hash of all that the lists depend on: the model, the users, the options."""
-        asked = resolve(
-            [],
-            self.allow,
-            self.deny,
-            users=self.model.users,
-            items=self.model.items,
-            on_unknown=self.on_unknown,
+        model, asked = (
+            self.model,
+            self.query.resolve([], users=self.model.users, items=self.model.items),
         )
-        scorer, seen = self.model.scorer, self.model.seen
-        options = {"k": self.k, "exclude_seen": self.exclude_seen, "scorer": scorer.kind}
-        digest = hashlib.sha256(json.dumps(options | {"version": __version__}).encode())
-        parts: dict[str, NDArray[Any] | None] = {
-            f"scorer.{name}": array for name, array in scorer.arrays().items()
+        options = {
+            name: value
+            for name, value in asdict(self.query).items()
+            if name not in ("allow", "deny", "on_unknown", "memory_mb")
         }
-        parts |= {"seen.indptr": seen.indptr, "seen.indices": seen.indices}
-        parts |= {"all users": self.model.users.ids, "items": self.model.items.ids}
-        parts |= {"names": self.model.items.names, "users": self.user_ids}
-        parts |= {"allow": _as_a_set(asked.allow), "deny": _as_a_set(asked.deny)}
+        options |= {"scorer": model.scorer.kind, "version": __version__}
+        digest = hashlib.sha256(json.dumps(options).encode())
+        parts: dict[str, NDArray[Any] | None] = {
+            f"scorer.{name}": array for name, array in model.scorer.arrays().items()
+        }
+        parts |= {"seen.indptr": model.seen.indptr, "seen.indices": model.seen.indices}
+        parts |= {"all users": model.users.ids, "items": model.items.ids}
+        parts |= {"names": model.items.names, "users": self.user_ids}
+        for name, items in (("allow", asked.allow), ("deny", asked.deny)):
+            parts[name] = None if items is None else np.unique(items)
         for name, part in parts.items():
             _add(digest, name, part)
         return digest.hexdigest()
@@ -104,7 +115,7 @@ class Job:
     @property
     def users_at_a_time(self) -> int:
         """Users in a block, unless someone says otherwise."""
-        return max(1, ROWS_AT_A_TIME // max(1, min(self.k, len(self.model.items))))
+        return max(1, ROWS_AT_A_TIME // max(1, min(self.query.k, len(self.model.items))))
 
     def blocks(
         self, n_done: int, n_users: int, *, progress: Progress | None = None
@@ -117,26 +128,8 @@ class Job:
         for start in range(n_done, total, n_users):
             ids = self.user_ids[start : start + n_users]
             told = None if progress is None else _shifted(progress, start, total)
-            tables = self.model.recommend_blocks(
-                ids,
-                self.k,
-                exclude_seen=self.exclude_seen,
-                allow=self.allow,
-                deny=self.deny,
-                on_unknown=self.on_unknown,
-                memory_mb=self.memory_mb,
-                progress=told,
-            )
+            tables = self.model.recommend_blocks(ids, self.query, progress=told)
             yield Block(start, ids, _joined(list(tables), like=ids))
-
-
-def _each_once(ids: NDArray[Any]) -> NDArray[Any]:
-    once = list(dict.fromkeys(ids.tolist()))
-    return ids if len(once) == len(ids) else np.array(once, ids.dtype)
-
-
-def _as_a_set(items: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-    return None if items is None else np.unique(items)
 
 
 def _add(digest: Any, name: str, part: NDArray[Any] | None) -> None:
@@ -157,13 +150,12 @@ def _shifted(progress: Progress, n_before: int, total: int) -> Progress:
 
 def _joined(tables: Sequence[Recommendations], *, like: NDArray[Any]) -> Recommendations:
     """One table of all; user ids get the type of `like`, in which there may be unknown ones."""
-    first = tables[0]
     names = [table.answer_names for table in tables if table.answer_names is not None]
     users = np.concatenate([table.query_ids for table in tables])
     if users.dtype != like.dtype:
         users = np.array([str(identifier) for identifier in users.tolist()], object)
     return replace(
-        first,
+        tables[0],
         query_ids=users,
         answer_ids=np.concatenate([table.answer_ids for table in tables]),
         scores=np.concatenate([table.scores for table in tables]),
@@ -173,20 +165,58 @@ def _joined(tables: Sequence[Recommendations], *, like: NDArray[Any]) -> Recomme
     )
 
 
+class Writing(Protocol):
+    """A sink that has been opened for one job."""
+
+    @property
+    def done(self) -> Tally:
+        """What is written and will stay, here and in an earlier run of the same job."""
+        ...
+
+    def write(self, block: Block) -> None:
+        """Write the block that follows what is done, whole or not at all."""
+        ...
+
+    def finish(self) -> None:
+        """The last block is written: hand the lists over."""
+        ...
+
+
+class Sink(Protocol):
+    """Where lists go: a file, or a table of a database."""
+
+    @property
+    def where(self) -> str:
+        """Its name for people, without a password."""
+        ...
+
+    def describe(self) -> dict[str, str]:
+        """Its name for programs, without a password."""
+        ...
+
+    def open(self, job: Job, *, resume: bool, notify: Notify) -> AbstractContextManager[Writing]:
+        """Make ready for a job, and go on with it where some of it is there and `resume`.
+
+        Raises:
+            StorageError: It cannot take these lists; this is found out before any is ranked.
+        """
+        ...
+
+
 def write_lists(
     job: Job,
-    destination: Destination,
+    sink: Sink,
     *,
     resume: bool = True,
     users_at_a_time: int | None = None,
     progress: Progress | None = None,
-    notify: Notify | None = None,
+    notify: Notify = lambda _: None,
 ) -> Tally:
-    """Rank a job into a destination; what came of it, an earlier part of the same job included.
+    """Rank a job into a sink; what came of it, an earlier part of the same job included.
 
     Args:
         job: Whose lists, of which model.
-        destination: Where they go.
+        sink: Where they go.
         resume: Go on after what an interrupted run of the same job has written, where there is
             any; otherwise start with the first user.
         users_at_a_time: Users in a block, the unit in which lists are written; by default as
@@ -196,15 +226,18 @@ def write_lists(
 
     Raises:
         DataError: The job has no user.
-        StorageError: The destination could not take the lists.
+        StorageError: The sink could not take the lists.
     """
     n_users = job.users_at_a_time if users_at_a_time is None else users_at_a_time
-    _check(job, destination, n_users)
-    say = notify or _silence
-    with destination.open(job.order, resume=resume, notify=say) as writing:
+    require_range("users_at_a_time", n_users, at_least=1, what="a block must have users")
+    if not len(job.user_ids):
+        raise DataError(
+            "there is nothing to write", where=sink.where, found="no user", wanted="at least one"
+        )
+    with sink.open(job, resume=resume, notify=notify) as writing:
         if writing.done.n_users:
-            say(f"{writing.done.n_users:,} users were written before; going on after them")
-        with _kept_users_told(writing, len(job.user_ids), say):
+            notify(f"{writing.done.n_users:,} users were written before; going on after them")
+        with _kept_users_told(writing, len(job.user_ids), notify):
             with _behind(writing.write) as write:
                 for block in job.blocks(writing.done.n_users, n_users, progress=progress):
                     write(block)
@@ -212,34 +245,13 @@ def write_lists(
         return writing.done
 
 
-def _check(job: Job, destination: Destination, n_users: int) -> None:
-    if n_users < 1:
-        raise ConfigError(
-            "a block must have users",
-            where="users_at_a_time",
-            found=str(n_users),
-            wanted="1 or more",
-        )
-    if not len(job.user_ids):
-        raise DataError(
-            "there is nothing to write",
-            where=destination.where,
-            found="no user",
-            wanted="at least one",
-        )
-
-
-def _silence(_: str) -> None:
-    """Nobody asked."""
-
-
 @contextmanager
-def _kept_users_told(writing: Writing, total: int, say: Notify) -> Iterator[None]:
+def _kept_users_told(writing: Writing, total: int, notify: Notify) -> Iterator[None]:
     try:
         yield
     except BaseException:
         if writing.done.n_users:
-            say(
+            notify(
                 f"{writing.done.n_users:,} of {total:,} users are written; "
                 "the same command goes on after them"
             )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ratiorec.errors import StorageError
 from ratiorec.files import atomic_write
-from ratiorec.sinks.sink import Block, Notify, Order, Tally
+from ratiorec.sinks.job import Block, Job, Notify, Tally
 
 if TYPE_CHECKING:
     import pyarrow
@@ -40,12 +40,12 @@ class ParquetFile:
         return {"file": self.where}
 
     @contextlib.contextmanager
-    def open(self, order: Order, *, resume: bool, notify: Notify) -> Iterator[_Parts]:
+    def open(self, job: Job, *, resume: bool, notify: Notify) -> Iterator[_Parts]:
         """The parts of this job, after those of other jobs for the same file are given up."""
         target = Path(os.path.realpath(self.path))
         if target.exists() and not target.is_file():
             _refuse(self.where, "a folder, device or pipe", "the path of a plain file")
-        own = target.with_name(f".{target.name[:150]}.{order.identity[:16]}.parts")
+        own = target.with_name(f".{target.name[:150]}.{job.identity[:16]}.parts")
         try:
             for folder in _folders_of_parts(target):
                 if folder != own:
@@ -60,7 +60,7 @@ class ParquetFile:
                 "a folder that exists, may be written to and has room",
             )
         try:
-            yield _Parts(self.path, own, order, *_kept(own))
+            yield _Parts(self.path, own, *_kept(own))
         finally:
             with contextlib.suppress(OSError):
                 own.rmdir()  # only what is empty goes: whole parts are for the next run
@@ -72,14 +72,13 @@ class _Parts:
 
     path: Path
     folder: Path
-    order: Order
     files: list[Path] = field(default_factory=list)
     done: Tally = field(default_factory=Tally)
 
     def write(self, block: Block) -> None:
         import pyarrow
 
-        tally = self.done.plus(block.tally)
+        tally = self.done.plus(Tally.of(block.lists))
         table = block.lists.to_arrow()
         file = self.folder / f"users-{block.n_before:012d}-{tally.n_users:012d}.arrow"
         options = pyarrow.ipc.IpcWriteOptions(compression="lz4")

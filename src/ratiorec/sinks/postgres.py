@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from ratiorec.errors import MissingExtraError, StorageError
-from ratiorec.sinks.sink import Block, Notify, Order
+from ratiorec.errors import StorageError, require_extra
+from ratiorec.sinks.job import Block, Job, Notify
 from ratiorec.sinks.sql import TableWriting, definition
 
 if TYPE_CHECKING:
@@ -43,21 +43,17 @@ class Postgres:
         return {"database": self.where, "table": self.table}
 
     @contextlib.contextmanager
-    def open(self, order: Order, *, resume: bool, notify: Notify) -> Iterator[TableWriting]:
-        psycopg = _driver()
-        server = _Server(self, self._connection(psycopg))
-        try:
-            writing = TableWriting(server, self.table, order)
+    def open(self, job: Job, *, resume: bool, notify: Notify) -> Iterator[TableWriting]:
+        with closing(self.connect()) as connection:
+            writing = TableWriting(_PostgresDatabase(self, connection), self.table, job)
             writing.prepare(resume=resume, notify=notify)
             yield writing
-        finally:
-            server.connection.close()
 
-    def _connection(self, psycopg: ModuleType) -> Connection[Any]:
-        from psycopg.conninfo import conninfo_to_dict
-
+    def connect(self, *, where: str = "-o postgresql://…") -> Connection[Any]:
+        """A connection to the database; `where` is named if the driver is not installed."""
+        psycopg = require_extra("psycopg", "postgres", where=where)
         with self.told(_REACHABLE):
-            given = conninfo_to_dict(self.url)
+            given = psycopg.conninfo.conninfo_to_dict(self.url)
             # statements are not prepared, so that a pool between us and the server does no harm
             connection: Connection[Any] = psycopg.connect(
                 self.url,
@@ -92,19 +88,19 @@ class Postgres:
 
 
 @dataclass(frozen=True)
-class _Server:
+class _PostgresDatabase:
     """What a table asks of PostgreSQL."""
 
-    destination: Postgres
+    sink: Postgres
     connection: Connection[Any]
 
     @property
     def where(self) -> str:
-        return self.destination.where
+        return self.sink.where
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        with self.destination.told(_BACK), self.connection.transaction():
+        with self.sink.told(_BACK), self.connection.transaction():
             yield
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
@@ -165,16 +161,3 @@ def _csv(block: Block) -> Any:
 def _wanted(code: str) -> str:
     """What would help, by the code of the error or its class."""
     return _WANTED.get(code) or _WANTED.get(code[:2], "a database that takes the lists")
-
-
-def _driver() -> ModuleType:
-    try:
-        import psycopg
-    except ImportError as error:
-        raise MissingExtraError(
-            "PostgreSQL needs an optional dependency",
-            where="-o postgresql://…",
-            found="no module psycopg",
-            wanted="pip install 'ratiorec[postgres]'",
-        ) from error
-    return psycopg

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ratiorec.errors import ConfigError, StorageError
-from ratiorec.sinks.sink import Block, Notify, Order, Tally
+from ratiorec.sinks.job import Block, Job, Notify, Tally
 
 PROGRESS = "ratiorec_progress"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
@@ -89,14 +89,14 @@ class TableWriting:
 
     database: Database
     table: str
-    order: Order
+    job: Job
     done: Tally = field(default_factory=Tally)
 
     def prepare(self, *, resume: bool, notify: Notify) -> None:
         """Make the tables or check them, and find out where to begin."""
         with self.database.transaction():
             key = '"user_id", "rank"'
-            self._make_or_check(self.table, list_columns(self.order), key)
+            self._make_or_check(self.table, list_columns(self.job), key)
             self._make_or_check(PROGRESS, _PROGRESS_COLUMNS, '"table_name"')
             found = self.database.row(
                 f'SELECT "request", "n_users", "n_done", "n_rows", "n_without" FROM "{PROGRESS}" '
@@ -104,23 +104,23 @@ class TableWriting:
                 (self.table,),
             )
             unfinished = found is not None and found[2] < found[1]
-            if found and unfinished and resume and found[0] == self.order.identity:
+            if found and unfinished and resume and found[0] == self.job.identity:
                 self.done = Tally(*found[2:])
                 return
-            if found and unfinished and found[0] != self.order.identity:
+            if found and unfinished and found[0] != self.job.identity:
                 notify("an unfinished run of another model or request is given up")
             self._start_anew()
 
     def write(self, block: Block) -> None:
         """One transaction: the progress, then the lists of exactly these users."""
-        done = self.done.plus(block.tally)
+        done = self.done.plus(Tally.of(block.lists))
         with self.database.transaction():
             n_moved = self.database.execute(
                 f'UPDATE "{PROGRESS}" SET "n_done" = ?, "n_rows" = ?, "n_without" = ? '
                 'WHERE "table_name" = ? AND "request" = ? AND "n_done" = ?',
                 (
                     *(done.n_users, done.n_rows, done.n_without),
-                    *(self.table, self.order.identity, block.n_before),
+                    *(self.table, self.job.identity, block.n_before),
                 ),
             )
             if n_moved != 1:
@@ -151,16 +151,16 @@ class TableWriting:
         self.database.require_rights(table)
 
     def _start_anew(self) -> None:
-        row = (self.table, self.order.identity, self.order.n_users, 0, 0, 0)
+        row = (self.table, self.job.identity, len(self.job.user_ids), 0, 0, 0)
         self.database.execute(f'DELETE FROM "{PROGRESS}" WHERE "table_name" = ?', (self.table,))
         self.database.execute(f'INSERT INTO "{PROGRESS}" VALUES (?, ?, ?, ?, ?, ?)', row)
 
 
-def list_columns(order: Order) -> dict[str, str]:
+def list_columns(job: Job) -> dict[str, str]:
     """The columns of a table of lists, by name."""
     return {
-        "user_id": _id_type(order.user_type),
-        "item_id": _id_type(order.item_type),
+        "user_id": _id_type(job.user_ids.dtype),
+        "item_id": _id_type(job.model.items.ids.dtype),
         "score": "real",
         "rank": "integer",
     }

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ratiorec.errors import StorageError
-from ratiorec.sinks.sink import Block, Notify, Order
+from ratiorec.sinks.job import Block, Job, Notify
 from ratiorec.sinks.sql import TableWriting, definition
 
 _ROWS_IN_A_STATEMENT = 60
@@ -48,7 +48,7 @@ class Sqlite:
         return {"database": self.where, "table": self.table}
 
     @contextlib.contextmanager
-    def open(self, order: Order, *, resume: bool, notify: Notify) -> Iterator[TableWriting]:
+    def open(self, job: Job, *, resume: bool, notify: Notify) -> Iterator[TableWriting]:
         with _told(self.where):
             # transactions are begun by hand, and blocks are written by a thread of their own
             connection = sqlite3.connect(
@@ -58,13 +58,13 @@ class Sqlite:
                 check_same_thread=False,
             )
         with closing(connection):
-            writing = TableWriting(_File(connection, self.where), self.table, order)
+            writing = TableWriting(_SqliteDatabase(connection, self.where), self.table, job)
             writing.prepare(resume=resume, notify=notify)
             yield writing
 
 
 @dataclass(frozen=True)
-class _File:
+class _SqliteDatabase:
     """What a table asks of SQLite."""
 
     connection: sqlite3.Connection

@@ -50,7 +50,7 @@ def start_ease(
 
 
 def _inverse_in_place(data: Interactions, l2: float, device: torch.device) -> FloatMatrix:
-    """P on the processor, where the Gram matrix was: no other matrix exists."""
+    """P on the CPU, where the Gram matrix was: no other matrix exists."""
     from scipy.linalg import lapack
 
     matrix = np.empty((data.n_items, data.n_items), np.float32)
@@ -72,7 +72,7 @@ def _inverse_in_place(data: Interactions, l2: float, device: torch.device) -> Fl
 
 
 def _inverse_by_blocks(data: Interactions, l2: float, device: torch.device) -> FloatMatrix:
-    """P from a graphics card, which holds the factor and a block of rows at a time."""
+    """P from a GPU, which holds the factor and a block of rows at a time."""
     n_items = data.n_items
     gram = torch.empty((n_items, n_items), device=device)
 

@@ -17,7 +17,7 @@ from ratiorec.scorers import InnerProduct
 from ratiorec.solvers.settings import WMF, RunContext
 from ratiorec.solvers.solver import require_memory
 
-# numbers gathered at once: few enough for the cache of a core, or enough to fill a graphics card
+# numbers gathered at once: few enough for the cache of a core, or enough to fill a GPU
 _GATHERED_ON_CPU = 2**19
 _GATHERED_ON_CUDA = 2**24
 _ROWS_PER_BLOCK = 8192

@@ -1,1 +1,1 @@
-"""Experiments told to others while they run: TensorBoard, MLflow, or whoever has a `Tracker`."""
+"""Tracking: experiments told to TensorBoard, MLflow or any `Tracker` while they run."""

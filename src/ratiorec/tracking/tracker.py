@@ -1,12 +1,13 @@
-"""What a fit tells a store of experiments, and how a store is named."""
+"""Trackers: stores of experiments that are told of a fit, and TensorBoard as one of them."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any, Protocol
 
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, require_extra
 from ratiorec.model.artifact import Artifact
 from ratiorec.training.fit import EpochFinished, Observer, StepTaken
 
@@ -56,8 +57,6 @@ def named_tracker(text: str) -> Tracker:
     """`tensorboard:FOLDER`, `mlflow` or `mlflow:STORE`, STORE being a database or a server."""
     kind, _, place = text.partition(":")
     if kind == "tensorboard" and place:
-        from ratiorec.tracking.tensorboard import TensorBoard
-
         return TensorBoard(place)
     if kind == "mlflow":
         from ratiorec.tracking.mlflow_runs import MLflowRun
@@ -69,6 +68,38 @@ def named_tracker(text: str) -> Tracker:
         found=repr(text),
         wanted="tensorboard:FOLDER, mlflow, or mlflow:STORE with a database or the URL of a server",
     )
+
+
+class TensorBoard:
+    """A tracker for TensorBoard: a curve for every figure, over steps, and the settings as text."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._writer: Any = None
+        self._step = 0
+
+    def begin(self, settings: Mapping[str, Any]) -> None:
+        require_extra("tensorboard", "tensorboard", where="--track tensorboard")
+        from torch.utils.tensorboard.writer import SummaryWriter
+
+        self._writer = SummaryWriter(self._folder)
+        # four spaces make a block of code of it
+        text = json.dumps(settings, indent=2).replace("\n", "\n    ")
+        self._writer.add_text("settings", "    " + text)
+
+    def __call__(self, event: StepTaken | EpochFinished) -> None:
+        if isinstance(event, StepTaken):
+            self._step = event.step
+            return
+        for name, value in figures(event.record).items():
+            self._writer.add_scalar(name, value, event.record["step"])
+
+    def finish(self, model: Artifact) -> None:
+        for name, value in final_figures(model).items():
+            self._writer.add_scalar(f"model/{name}", value, self._step)
+
+    def end(self, *, succeeded: bool) -> None:
+        self._writer.close()
 
 
 def flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -14,11 +14,11 @@ from ratiorec.errors import CheckpointError
 from ratiorec.files import atomic_write, make_folder
 
 FILE = "checkpoint.safetensors"
-FORMAT = 2
+FORMAT = 3
 
 
 @dataclass(frozen=True)
-class Progress:
+class FitState:
     """Where a fit stands, as far as JSON can say it.
 
     `identity` is what must be the same for the run to go on: data, settings, seed, options.
@@ -41,7 +41,7 @@ class Checkpoints:
 
     folder: Path
 
-    def write(self, progress: Progress, tensors: dict[str, Tensor]) -> None:
+    def write(self, progress: FitState, tensors: dict[str, Tensor]) -> None:
         """Replace the checkpoint; a crash leaves the old one."""
         from safetensors.torch import save
 
@@ -55,7 +55,7 @@ class Checkpoints:
                 self.folder.rmdir()
             raise
 
-    def read(self, identity: dict[str, Any]) -> tuple[Progress, dict[str, Tensor]] | None:
+    def read(self, identity: dict[str, Any]) -> tuple[FitState, dict[str, Tensor]] | None:
         """The last checkpoint, or None where there is none; one of another run is refused."""
         from safetensors import SafetensorError, safe_open
 
@@ -73,7 +73,7 @@ class Checkpoints:
                 found=f"{type(error).__name__}: {error}",
                 wanted="a checkpoint of this program; without --resume training starts anew",
             ) from None
-        named = header.keys() == {field.name for field in fields(Progress)} | {"format"}
+        named = header.keys() == {field.name for field in fields(FitState)} | {"format"}
         if not named or header.pop("format") != FORMAT:
             raise CheckpointError(
                 "the checkpoint has another format",
@@ -81,7 +81,7 @@ class Checkpoints:
                 found="another version's",
                 wanted=f"format {FORMAT}; without --resume training starts anew",
             )
-        progress = Progress(**header)
+        progress = FitState(**header)
         _require_same_run(progress.identity, identity, path)
         return progress, tensors
 

@@ -30,11 +30,13 @@ from ratiorec.training.fit import (
     StepTaken,
 )
 
+DEFAULT_PRESET = "dregn-cf"
+
 
 def fit(
     data: Interactions | Dataset,
     *,
-    preset: str = "dregn-cf",
+    preset: str | None = None,
     settings: AnySettings | None = None,
     seed: int = 0,
     device: str = "auto",
@@ -46,8 +48,9 @@ def fit(
 
     Args:
         data: Pairs, or a data set whose test part is judged at the end and chooses nothing.
-        preset: Named settings; see `ratiorec.presets`.
-        settings: Settings to use in place of the preset's.
+        preset: Named settings, see `ratiorec.presets`; "dregn-cf" where no `settings` are given.
+        settings: Settings to use in place of a preset's. The model's card then names the preset
+            that they came from, where one is given beside them, and else none.
         seed: Same seed, same bits on a CPU.
         device: "cpu", "cuda", "cuda:1" or "auto".
         options: Validation, refit, time budget, checkpoints.
@@ -55,14 +58,16 @@ def fit(
         stop_requested: Asked after every step; True saves a checkpoint and stops.
     """
     started = time.monotonic()
-    chosen = preset_settings(preset) if settings is None else settings
+    if settings is None:
+        preset = preset or DEFAULT_PRESET
+        settings = preset_settings(preset)
     dataset = data if isinstance(data, Dataset) else Dataset("data", data)
     require_trainable(dataset.train)
     place = find_device(device)
     log = TrainingLog(options.log, observe)
     run = FitSession(
         dataset.train,
-        chosen,
+        settings,
         options,
         seed=seed,
         device=place,
@@ -71,7 +76,7 @@ def fit(
     )
     with log:
         fitted = run()
-    model = Artifact.of(fitted.scorer, dataset.train, settings=to_table(chosen), card={})
+    model = Artifact.of(fitted.scorer, dataset.train, settings=to_table(settings), card={})
     test = None
     if dataset.test is not None and dataset.test.n_pairs:
         report = model.evaluate(dataset.test, ks=(20,))
@@ -92,18 +97,18 @@ def fit(
 
 
 def find_device(name: str) -> torch.device:
-    """The device of this name; "auto" is a graphics card where there is one."""
-    n_cards = torch.cuda.device_count()
+    """The device of this name; "auto" is a GPU where there is one."""
+    n_gpus = torch.cuda.device_count()
     if name == "auto":
-        return torch.device("cuda" if n_cards else "cpu")
-    card = re.fullmatch("cuda(?::([0-9]+))?", name)
-    if name == "cpu" or (card and int(card[1] or 0) < n_cards):
+        return torch.device("cuda" if n_gpus else "cpu")
+    gpu = re.fullmatch("cuda(?::([0-9]+))?", name)
+    if name == "cpu" or (gpu and int(gpu[1] or 0) < n_gpus):
         return torch.device(name)
     raise DeviceError(
         "no such device",
         where="--device",
         found=repr(name),
-        wanted="auto, cpu" + "".join(f", cuda:{index}" for index in range(n_cards)),
+        wanted="auto, cpu" + "".join(f", cuda:{index}" for index in range(n_gpus)),
     )
 
 

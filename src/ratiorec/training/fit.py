@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,57 @@ from torch import Tensor
 
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
+from ratiorec.data.split import RatioSplit, Split
 from ratiorec.errors import ConfigError, StoppedError
+from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.kernels.blocks import deterministic_threads
+from ratiorec.kernels.gpu_topk import GpuTopK
 from ratiorec.machine import available_memory_mb
 from ratiorec.model.store import Arrays
-from ratiorec.scorers import SCORERS, StoredScorer
+from ratiorec.scorers import SCORERS, Scorer, StoredScorer
 from ratiorec.scorers.user_items import UserItems
 from ratiorec.settings import AnySettings
-from ratiorec.training.checkpoint import Checkpoints, Progress
-from ratiorec.training.runs import TrainingRun, start_run
-from ratiorec.training.validation import (
-    SELECTED_BY,
-    Metrics,
-    evaluate_on_device,
-    split_for_validation,
-)
+from ratiorec.training.checkpoint import Checkpoints, FitState
+from ratiorec.training.loop import TrainingRun, start_run
+
+SELECTED_BY = "ndcg@20"
+# enough to tell two epochs apart; more would make validation slower than training
+MOST_VALIDATION_USERS = 50_000
+
+Metrics = dict[str, float]
+
+
+def evaluate_on_device(
+    scorer: Scorer, train: Interactions, held_out: Interactions, *, device: torch.device
+) -> Metrics:
+    """Recall@20 and nDCG@20 on held-out pairs, ranked where the model is trained."""
+    ranker = None if device.type == "cpu" else partial(GpuTopK, device=device)
+    report = evaluate(scorer, UserItems.of(train), held_out, ks=(20,), ranker=ranker)
+    return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
+
+
+def split_for_validation(data: Interactions, fraction: float, rng: np.random.Generator) -> Split:
+    """A share of each user's pairs held out, of at most so many users."""
+    split = RatioSplit(fraction)(data, rng=rng)
+    if split.held_out.n_pairs == 0:
+        raise ConfigError(
+            "no pair is left for validation",
+            where="--validation",
+            found=f"{fraction} of users with at most {int(data.user_degrees.max())} pairs",
+            wanted="a larger share, or 0 to train for the configured epochs",
+        )
+    judged = np.flatnonzero(split.held_out.user_degrees)
+    if len(judged) > MOST_VALIDATION_USERS:
+        chosen = np.zeros(data.n_users, dtype=bool)
+        chosen[rng.choice(judged, MOST_VALIDATION_USERS, replace=False)] = True
+        held_out = split.held_out.select(chosen[split.held_out.pair_users])
+        split = Split(split.train, held_out, split.n_users_kept_whole)
+    return split
 
 
 @dataclass(frozen=True)
 class StepTaken:
-    """Told after every step, or on a graphics card after a burst of steps.
+    """Told after every step, or on a GPU after a burst of steps.
 
     `risk` is the last step's, where it is known.
     """
@@ -173,7 +205,7 @@ class FitSession:
         self._started = self._saved = time.monotonic()
 
     def __call__(self) -> FitResult:
-        # on a graphics card the order of additions is not ours to fix
+        # on a GPU the order of additions is not ours to fix
         with deterministic_threads() if self.device.type == "cpu" else nullcontext():
             phase, run = self._begin()
             self._train(run, phase)
@@ -341,7 +373,7 @@ class FitSession:
         if self.best_scorer is not None:
             arrays = self.best_scorer.arrays()
             tensors |= {f"best.{name}": torch.from_numpy(a) for name, a in arrays.items()}
-        progress = Progress(
+        progress = FitState(
             self.identity,
             phase,
             position,
@@ -354,7 +386,7 @@ class FitSession:
         checkpoints.write(progress, tensors)
         self._saved = time.monotonic()
 
-    def _stored_best(self, progress: Progress, tensors: dict[str, Tensor]) -> StoredScorer | None:
+    def _stored_best(self, progress: FitState, tensors: dict[str, Tensor]) -> StoredScorer | None:
         """The best model so far, where the checkpoint holds one; its tensors are taken out."""
         names = [name for name in tensors if name.startswith("best.")]
         arrays = {name.removeprefix("best."): tensors.pop(name).numpy() for name in names}

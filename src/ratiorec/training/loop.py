@@ -1,4 +1,4 @@
-"""Gradient training: everything that changes while a model is trained, step by step.
+"""The training loop: everything that changes while a model is trained, step by step.
 
 Who watches, validates, saves or stops is the caller's business.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol, Unpack
 
 import numpy as np
 import torch
@@ -19,9 +20,13 @@ from ratiorec.encoders.encoder import Encoder
 from ratiorec.errors import DivergenceError, ModelError
 from ratiorec.kernels.cuda_graph import CudaGraphStep
 from ratiorec.losses import Loss
+from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights
+from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.scorers import StoredScorer
 from ratiorec.scorers.user_items import UserItems
-from ratiorec.settings import Settings, Training
+from ratiorec.settings import AnySettings, Settings, SolverSettings, Training
+from ratiorec.shapes import Embeddings
+from ratiorec.solvers.settings import RunContext
 
 # a GPU is asked for its losses now and then only: each question waits for its answer
 STEPS_PER_BURST = 50
@@ -49,6 +54,7 @@ class GradientTraining:
         self.encoder = encoder
         self.loss = loss
         self.epochs = epochs
+        self.n_steps = epochs.n_steps  # in an epoch
         self.settings = settings
         self.device = device
         self.epoch = 0
@@ -60,7 +66,7 @@ class GradientTraining:
         self._noise_seed = int(rng.spawn(1)[0].integers(2**62))
         on_card = device.type == "cuda"
         self.encoder.noise = torch.Generator(device).manual_seed(self._noise_seed)
-        # on a card a number that a recorded step can be told anew
+        # on a GPU a number that a recorded step can be told anew
         self._rate = settings.learning_rate
         rate_of_steps = torch.tensor(self._rate, device=device) if on_card else self._rate
         self._optimizer = torch.optim.Adam(
@@ -95,11 +101,6 @@ class GradientTraining:
     """A descent may be judged at any time."""
 
     @property
-    def n_steps(self) -> int:
-        """Steps in an epoch."""
-        return self.epochs.n_steps
-
-    @property
     def last_step(self) -> int:
         """Where it ends if nothing stops it earlier."""
         return self.settings.epochs * self.n_steps
@@ -112,7 +113,7 @@ class GradientTraining:
     def one_epoch(self, until: int) -> Iterator[list[float]]:
         """Take the rest of the current epoch's steps, but none after step `until`.
 
-        Gives the risks of one step or, on a graphics card, of a burst of them.
+        Gives the risks of one step or, on a GPU, of a burst of them.
         """
         self._rng.bit_generator.state = self._epoch_start
         taken_before = self.step_in_epoch
@@ -120,7 +121,7 @@ class GradientTraining:
         for position, dealt in enumerate(self.epochs(self._rng)):
             if position < taken_before:
                 continue
-            if self.device.type == "cpu":  # a card's noise goes on from step to step by itself
+            if self.device.type == "cpu":  # a GPU's noise goes on from step to step by itself
                 assert self.encoder.noise is not None
                 self.encoder.noise.manual_seed(self._noise_seed + self.step)
             self._set_rate(self.settings.learning_rate * self.settings.lr_schedule(self.step))
@@ -187,7 +188,7 @@ class GradientTraining:
         """A copy of all that is needed to go on: tensors, and what fits into JSON."""
         tensors = {f"parameter.{k}": v.detach() for k, v in self.encoder.state_dict().items()}
         for index, slots in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"optimiser.{index}.{k}": v for k, v in slots.items()}
+            tensors |= {f"optimizer.{index}.{k}": v for k, v in slots.items()}
         position = {
             "epoch": self.epoch,
             "step_in_epoch": self.step_in_epoch,
@@ -203,7 +204,7 @@ class GradientTraining:
         )
         slots: dict[int, dict[str, Tensor]] = {}
         for key, value in tensors.items():
-            if key.startswith("optimiser."):
+            if key.startswith("optimizer."):
                 _, index, name = key.split(".")
                 slots.setdefault(int(index), {})[name] = value.clone()  # torch would keep it
         groups = self._optimizer.state_dict()["param_groups"]
@@ -218,3 +219,74 @@ def _of_one_size(epochs: Epochs, loss: Loss, device: torch.device) -> Epochs:
     if device.type != "cuda" or not loss.supports_padding:
         return epochs
     return StaticEpochs(epochs, device) if isinstance(epochs, UserEpochs) else epochs
+
+
+class TrainingRun(Protocol):
+    """A model on its way; every step is a point at which it can be saved and continued."""
+
+    @property
+    def n_steps(self) -> int:
+        """Steps in an epoch."""
+
+    @property
+    def last_step(self) -> int:
+        """Where it ends if nothing stops it earlier."""
+
+    @property
+    def epoch(self) -> int:
+        """Finished epochs."""
+
+    @property
+    def step_in_epoch(self) -> int:
+        """Steps since the last finished epoch."""
+
+    @property
+    def step(self) -> int:
+        """Steps taken since the beginning."""
+
+    @property
+    def ready(self) -> bool:
+        """Whether the model as it stands may be chosen."""
+
+    def one_epoch(self, until: int) -> Iterator[Sequence[float | None]]:
+        """Take the rest of the epoch's steps, none after step `until`; gives their risks."""
+
+    def scorer(self) -> StoredScorer:
+        """The model as it stands."""
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """A copy of all that is needed to go on: tensors, and what fits into JSON."""
+
+    def restore(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
+        """Continue where `state` was taken."""
+
+
+def start_run(
+    settings: AnySettings, data: Interactions, **context: Unpack[RunContext]
+) -> TrainingRun:
+    """A run at its beginning; what would not fit into the memory is refused."""
+    rng, device = context["rng"], context["device"]
+    if isinstance(settings, Settings):
+        return GradientTraining.start(data, settings, rng=rng, device=device)
+    from ratiorec.training.runs import SolverTraining, TwoStageTraining
+
+    if isinstance(settings, SolverSettings):
+        return SolverTraining(settings.solver.start(data, **context), settings.solver.n_sweeps)
+    rng_of_first, rng_of_second = rng.spawn(2)
+    second = settings.second
+
+    def begin_second(first: Embeddings) -> GradientTraining:
+        weighted = replace(second, risk=_with_frozen_weights(second.risk, first))
+        return GradientTraining.start(data, weighted, rng=rng_of_second, device=device)
+
+    return TwoStageTraining(
+        GradientTraining.start(data, settings.first, rng=rng_of_first, device=device),
+        begin_second,
+        second_epochs=second.training.epochs,
+    )
+
+
+def _with_frozen_weights(loss: Loss, first: Embeddings) -> Loss:
+    assert isinstance(loss, DensityRatio | WeightedDRE | WeightedPU)
+    frozen: Any = FrozenWeights(first, loss.link)  # made by training, never by settings
+    return replace(loss, weights=frozen)

@@ -1,65 +1,18 @@
-"""Training runs that are not plain gradient training: solvers, and two stages."""
+"""Training runs other than by gradients: solvers, and two stages."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, Unpack
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import TableEncoder
-from ratiorec.losses import Loss
-from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights
-from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.scorers import StoredScorer
-from ratiorec.settings import AnySettings, Settings, SolverSettings
 from ratiorec.shapes import Embeddings
-from ratiorec.solvers.settings import RunContext
 from ratiorec.solvers.solver import Solution
 from ratiorec.training.loop import GradientTraining
-
-
-class TrainingRun(Protocol):
-    """A model on its way; every step is a point at which it can be saved and continued."""
-
-    @property
-    def n_steps(self) -> int:
-        """Steps in an epoch."""
-
-    @property
-    def last_step(self) -> int:
-        """Where it ends if nothing stops it earlier."""
-
-    @property
-    def epoch(self) -> int:
-        """Finished epochs."""
-
-    @property
-    def step_in_epoch(self) -> int:
-        """Steps since the last finished epoch."""
-
-    @property
-    def step(self) -> int:
-        """Steps taken since the beginning."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether the model as it stands may be chosen."""
-
-    def one_epoch(self, until: int) -> Iterator[Sequence[float | None]]:
-        """Take the rest of the epoch's steps, none after step `until`; gives their risks."""
-
-    def scorer(self) -> StoredScorer:
-        """The model as it stands."""
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """A copy of all that is needed to go on: tensors, and what fits into JSON."""
-
-    def restore(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
-        """Continue where `state` was taken."""
 
 
 class SolverTraining:
@@ -179,32 +132,3 @@ def _embeddings(descent: GradientTraining) -> Embeddings:
     assert isinstance(descent.encoder, TableEncoder)
     users, items = descent.encoder.embeddings()
     return Embeddings(users.clone(), items.clone())
-
-
-def start_run(
-    settings: AnySettings, data: Interactions, **context: Unpack[RunContext]
-) -> TrainingRun:
-    """A run at its beginning; what would not fit into the memory is refused."""
-    rng, device = context["rng"], context["device"]
-    if isinstance(settings, SolverSettings):
-        return SolverTraining(settings.solver.start(data, **context), settings.solver.n_sweeps)
-    if isinstance(settings, Settings):
-        return GradientTraining.start(data, settings, rng=rng, device=device)
-    rng_of_first, rng_of_second = rng.spawn(2)
-    second = settings.second
-
-    def begin_second(first: Embeddings) -> GradientTraining:
-        weighted = replace(second, risk=_with_frozen_weights(second.risk, first))
-        return GradientTraining.start(data, weighted, rng=rng_of_second, device=device)
-
-    return TwoStageTraining(
-        GradientTraining.start(data, settings.first, rng=rng_of_first, device=device),
-        begin_second,
-        second_epochs=second.training.epochs,
-    )
-
-
-def _with_frozen_weights(loss: Loss, first: Embeddings) -> Loss:
-    assert isinstance(loss, DensityRatio | WeightedDRE | WeightedPU)
-    frozen: Any = FrozenWeights(first, loss.link)  # made by training, never by settings
-    return replace(loss, weights=frozen)

@@ -17,6 +17,7 @@ import scipy.sparse
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError
+from support.matrices import dense_matrix
 
 TABLE = {
     "user_id": ["zoe", "ann", "zoe", "zoe"],
@@ -291,7 +292,7 @@ MATRIX = np.array([[0, 2.5, 0], [1, 0, 0]])
 @pytest.mark.parametrize("form", ["csr", "csc", "coo", "lil", "dok", "bsr"])
 def test_a_sparse_matrix_of_any_format_gives_its_pairs(form: str) -> None:
     data = Interactions.from_csr(scipy.sparse.coo_array(MATRIX).asformat(form))
-    np.testing.assert_array_equal(data.csr().toarray(), MATRIX)
+    np.testing.assert_array_equal(dense_matrix(data), MATRIX)
     assert (data.n_users, data.n_items) == (2, 3)
 
 

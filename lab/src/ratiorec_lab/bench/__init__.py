@@ -1,4 +1,6 @@
-"""How fast things are, beside the least they could take, a reference and rivals, in one run.
+"""Benchmarks: how fast things are, beside the least they could take, a reference and rivals.
 
-`targets` names what can be measured. A target is a function of `Conditions` that gives `Measured`.
+In the order of reading: `clock` times, `case` holds what was found, `side_by_side` compares ways of
+doing the same, `race` lets long runs take turns; `kernels`, `step`, `ranking`, `training` and
+`growth` are what is measured, and `targets` names it.
 """

@@ -1,13 +1,15 @@
-"""One case of a measurement, and all cases of a target."""
+"""Cases of a target: what each took, what it is compared with, and the record of them all."""
 
 from __future__ import annotations
 
+import importlib.metadata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ratiorec_lab.bench.ceilings import Ceilings, Floor
-from ratiorec_lab.bench.timing import Times
+from ratiorec.data.interactions import Dataset
+from ratiorec.machine import describe_machine, versions
+from ratiorec_lab.bench.clock import Ceilings, Floor, Times, digits
 
 Size = Mapping[str, int]
 
@@ -16,12 +18,13 @@ Size = Mapping[str, int]
 class Case:
     """One way of doing what `name` says; cases of the same name do the same.
 
-    `floor` is None where the least that must be done is not known. `peak_extra_mb` is the memory
-    beyond the inputs. `figures` are what else is known of the case, such as users a second.
+    `backend` says which way: a backend, a library, a preset. `floor` is None where the least that
+    must be done is not known. `peak_extra_mb` is the memory beyond the inputs. `figures` are what
+    else is known of the case, such as users a second.
     """
 
     name: str
-    execution: str
+    backend: str
     device: str
     size: Size
     times: Times
@@ -35,6 +38,10 @@ class Case:
     def seconds(self) -> float:
         """The median over the rounds."""
         return self.times.median
+
+    @property
+    def execution(self) -> str:
+        return self.backend
 
 
 @dataclass(frozen=True)
@@ -78,7 +85,7 @@ class Measured:
         return {
             "target": self.target,
             "name": case.name,
-            "execution": case.execution,
+            "execution": case.backend,  # what files and other programs know it by
             "device": case.device,
             "size": dict(case.size),
             "seconds": digits(case.seconds),
@@ -101,10 +108,44 @@ def _ratio(case: Case, others: Sequence[Case]) -> float | None:
     return case.seconds / fastest if fastest else None
 
 
-def digits(value: float | None, n: int = 6) -> float | None:
-    """As many digits as there is sense in.
+def to_record(
+    found: Sequence[Measured],
+    *,
+    target: str,
+    dataset: Dataset,
+    device: str,
+    command: str,
+    commit: str | None,
+) -> dict[str, Any]:
+    """What `bench --json` prints and a file under `results/` holds."""
+    return {
+        "target": target,
+        "dataset": dataset.name,
+        "data_sha256": dataset.train.sha256,
+        "cases": [case for measured in found for case in measured.to_json()],
+        "ceilings": [
+            {"target": measured.target, "device": place, **ceilings.to_json()}
+            for measured in found
+            for place, ceilings in measured.ceilings.items()
+        ],
+        "left_out": [
+            {"target": measured.target, "execution": name, "reason": reason}
+            for measured in found
+            for name, reason in measured.left_out.items()
+        ],
+        **provenance(device=device, command=command, commit=commit),
+    }
 
-    >>> digits(0.012345678), digits(None)
-    (0.0123457, None)
-    """
-    return None if value is None else float(f"{value:.{n}g}")
+
+def provenance(*, device: str, command: str, commit: str | None) -> dict[str, Any]:
+    """What a result was obtained with; `commit` is the one that the measurement started from."""
+    try:
+        rival = importlib.metadata.version("implicit")
+    except importlib.metadata.PackageNotFoundError:
+        rival = "not installed"
+    return {
+        "machine": describe_machine(device),
+        "versions": versions() | {"implicit": rival},
+        "commit": commit,
+        "command": command,
+    }

@@ -8,17 +8,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 from ratiorec_lab.bench.case import Case, Measured
-from ratiorec_lab.bench.dots import Dot, dot_chart
-from ratiorec_lab.bench.frontier_chart import SHOWN, Curve, frontier_chart
 from ratiorec_lab.bench.growth_chart import growth_charts
 from ratiorec_lab.bench.growth_lines import MEMORY, TIME, growths
-from ratiorec_lab.bench.words import label_of, left_out, rates, table, title_of
+from ratiorec_lab.bench.words import in_seconds, label_of, left_out, rates, table, title_of
 from ratiorec_lab.report import page
-from ratiorec_lab.report.markup import Markup
-from ratiorec_lab.report.tables import Table
+from ratiorec_lab.report.charts import Dot, Series, dot_chart, line_chart
 
 _LONGEST_FIGURE = 24
+_SHOWN = 0.7  # of the best figure: lower beginnings of curves are left out, for room at the ends
 _TITLES: Mapping[str, str] = {
     "risk": "The unlabelled term of one batch, value and gradient",
     "propagation": "The normalised graph times a table of vectors",
@@ -53,13 +53,9 @@ def write_page(found: Sequence[Measured], record: Mapping[str, Any], path: Path)
 
 def _section(measured: Measured, dataset: str) -> page.Section:
     headers, *rows = ([_unbroken(cell) for cell in row] for row in table(measured))
+    figures = page.Table(headers, rows, f"{title_of(measured)}, on {dataset}")
     notes = [page.Paragraph(line) for line in (*rates(measured), *left_out(measured))]
-    return page.Section(
-        measured.target,
-        *_plots(measured),
-        Table(headers, rows, f"{title_of(measured)}, on {dataset}"),
-        *notes,
-    )
+    return page.Section(measured.target, [*_plots(measured), figures, *notes])
 
 
 def _unbroken(cell: str) -> str:
@@ -83,28 +79,41 @@ def _plots(measured: Measured) -> list[page.Block]:
 def _plot(measured: Measured) -> Markup:
     title = _TITLES[measured.target]
     if measured.target == "frontier":
-        curves = [_curve(case) for case in measured.cases]
-        return frontier_chart(curves, title=title, y_label="recall@20, test pairs")
-    dots = [
-        Dot(
-            short_name(label_of(measured, case)),
-            case.seconds,
-            case.times.low,
-            case.times.high,
-            measured.floor_seconds(case),
-            is_rival=case.is_rival,
-        )
-        for case in measured.cases
-    ]
-    return dot_chart(dots, title=title)
+        return frontier_chart(measured.cases, title=title)
+    dots = [_dot(measured, case) for case in measured.cases]
+    return dot_chart(dots, title=title, value_label="seconds, logarithmic")
 
 
-def _curve(case: Case) -> Curve:
-    points = case.figures["curve"]
-    return Curve(
-        short_name(case.execution),
-        [point["seconds"] for point in points],
-        [point["recall@20"] for point in points],
+def _dot(measured: Measured, case: Case) -> Dot:
+    floor = measured.floor_seconds(case)
+    told = f", {case.seconds / floor:.2g} × floor" if floor else ""
+    return Dot(
+        short_name(label_of(measured, case)),
+        in_seconds(case.seconds) + told,
+        case.seconds,
+        case.times.low,
+        case.times.high,
+        floor,
+        colour=int(case.is_rival),
+    )
+
+
+def frontier_chart(cases: Sequence[Case], *, title: str) -> Markup:
+    """Quality against training time; a model on its way is a line, what is solved a point."""
+    curves = [case.figures["curve"] for case in cases]
+    ends = [curve[-1]["recall@20"] for curve in curves if curve]
+    lowest = min([_SHOWN * max(ends, default=0.0), *ends])
+    series = []
+    for case, curve in zip(cases, curves, strict=True):
+        shown = [point for point in curve if point["recall@20"] >= lowest]
+        seconds, quality = ([point[key] for point in shown] for key in ("seconds", "recall@20"))
+        series.append(Series(short_name(case.execution), seconds, quality))
+    return line_chart(
+        series,
+        title=title,
+        x_label="training seconds, logarithmic",
+        y_label="recall@20, test pairs",
+        log_x=True,
     )
 
 
@@ -121,7 +130,7 @@ def _caption(measured: Measured) -> str:
     if measured.target == "frontier":
         return (
             "A curve for what descends, judged on a paused clock; a point for what is solved. "
-            f"Beginnings of curves below {math.floor(100 * SHOWN)} % of the best are not drawn."
+            f"Beginnings of curves below {math.floor(100 * _SHOWN)} % of the best are not drawn."
         )
     if measured.target == "growth":
         return (

@@ -1,31 +1,66 @@
-"""Long runs beside one another: each works for a while and rests, with a clock of its own."""
+"""Long runs beside one another: each works for a while and rests, with a clock of its own.
+
+A contender is a preset with what is laid over it, in one word: `lightgcn:batches.n_pairs=2048`.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
+from ratiorec.config import resolve
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.synthetic import Synthetic
-from ratiorec.errors import RatiorecError
+from ratiorec.errors import ConfigError, RatiorecError
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.machine import available_memory_mb
+from ratiorec.presets import preset
 from ratiorec.settings import AnySettings, SolverSettings
-from ratiorec.solvers.implicit_als import ImplicitALS
-from ratiorec.solvers.neighbours import ItemKNN, PopularitySolver
-from ratiorec.training.runs import Run
-from ratiorec_lab.bench.ceilings import Ceilings, Gauge
-from ratiorec_lab.bench.conditions import Conditions
-from ratiorec_lab.bench.timing import CPU, synchronise
+from ratiorec.solvers.settings import ImplicitALS, ItemKNN, PopularitySolver
+from ratiorec.training.loop import TrainingRun, start_run
+from ratiorec_lab.bench.clock import CPU, Ceilings, Conditions, Gauge, synchronize
 
-_FIRST_TURN = {"cpu": 1.0, "cuda": 0.05}  # seconds; a card is through in less than one
+_FIRST_TURN = {"cpu": 1.0, "cuda": 0.05}  # seconds; a GPU is through in less than one
 _GROWTH_OF_TURNS = 0.4
 _TINY = Synthetic(n_users=40, n_items=30, mean_pairs=6)
+
+
+def settings_of(contender: str) -> AnySettings:
+    """The settings of `PRESET[+FILE.toml][:SETTING=VALUE]…`.
+
+    >>> settings_of("implicit-als:solver.dimension=128").solver.dimension
+    128
+    """
+    named, *assignments = contender.split(":")
+    name, _, file = named.partition("+")
+    try:
+        settings = preset(name)
+    except ConfigError as error:
+        raise ConfigError(
+            error.what, where="--presets", found=error.found, wanted=error.wanted
+        ) from None
+    if not file and not assignments:
+        return settings
+    return resolve(settings, file=Path(file) if file else None, assignments=assignments)
+
+
+def require_contenders(contenders: Sequence[str]) -> None:
+    """Refuse a contender that cannot be read, or that comes twice."""
+    for contender in contenders:
+        settings_of(contender)
+    if twice := sorted({name for name in contenders if contenders.count(name) > 1}):
+        raise ConfigError(
+            "a preset is listed twice",
+            where="--presets",
+            found=", ".join(twice),
+            wanted="every preset once",
+        )
 
 
 class Contender:
@@ -42,23 +77,23 @@ class Contender:
         data: Interactions,
         *,
         device: torch.device,
-        last_step: Callable[[Run], int] = lambda run: run.last_step,
+        last_step: Callable[[TrainingRun], int] = lambda run: run.last_step,
         max_seconds: float = float("inf"),
     ) -> None:
         self.name = name
         self.settings = settings
         self.data = data
-        self.device = CPU if _works_on_processor(settings) else device
+        self.device = CPU if _works_on_cpu(settings) else device
         self.seconds = 0.0
         self.error: str | None = None
         self._last_step = last_step
         self._max_seconds = max_seconds
-        self._run: Run | None = None
+        self._run: TrainingRun | None = None
         self._steps: Iterator[Any] = iter(())
         self._at_the_end = False
 
     @property
-    def run(self) -> Run:
+    def run(self) -> TrainingRun:
         """The model on its way."""
         assert self._run is not None, f"{self.name} has not begun, or has left"
         return self._run
@@ -87,7 +122,7 @@ class Contender:
     def work(self, seconds: float) -> None:
         """Take steps for at least so long, and one at least."""
         with self._threads():
-            synchronise(self.device)
+            synchronize(self.device)
             started = time.perf_counter()
             before, until = self.seconds, min(self.seconds + seconds, self._max_seconds)
             with self._telling_errors():
@@ -98,15 +133,16 @@ class Contender:
                     if before + time.perf_counter() - started >= until:
                         break
                 self._at_the_end = self._run.step >= self._last_step(self._run)
-            synchronise(self.device)
+            synchronize(self.device)
             self.seconds = before + time.perf_counter() - started
 
     def leave(self) -> None:
         """Give its memory to the others; its name and its clock stay."""
         self._run, self._steps = None, iter(())
 
-    def _start(self, data: Interactions) -> Run:
-        return self.settings.start(
+    def _start(self, data: Interactions) -> TrainingRun:
+        return start_run(
+            self.settings,
             data,
             rng=np.random.default_rng(0),
             device=self.device,
@@ -114,7 +150,7 @@ class Contender:
         )
 
     def _threads(self) -> AbstractContextManager[None]:
-        """Those of a fit: on a processor blocks of a fixed size."""
+        """Those of a fit: on the CPU blocks of a fixed size."""
         return deterministic_threads() if self.device.type == "cpu" else nullcontext()
 
     @contextmanager
@@ -171,12 +207,12 @@ def race(
     )
 
 
-def _works_on_processor(settings: AnySettings) -> bool:
+def _works_on_cpu(settings: AnySettings) -> bool:
     """Some solvers have no other place, whatever the device."""
     solvers = ImplicitALS | ItemKNN | PopularitySolver
     return isinstance(settings, SolverSettings) and isinstance(settings.solver, solvers)
 
 
-def _steps(run: Run, last_step: int) -> Iterator[Any]:
+def _steps(run: TrainingRun, last_step: int) -> Iterator[Any]:
     while run.step < last_step:
         yield from run.one_epoch(last_step)

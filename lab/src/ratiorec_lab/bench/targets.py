@@ -1,20 +1,28 @@
-"""What can be measured, by name."""
+"""Targets by name, and cases by themselves.
+
+`python -m ratiorec_lab.bench.targets TARGET SIZE CASE…` prints the megabytes that each case takes
+beyond its inputs; `side_by_side` starts it.
+"""
 
 from __future__ import annotations
 
-import difflib
+import json
+import signal
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 from ratiorec.data.interactions import Dataset
-from ratiorec.errors import ConfigError
-from ratiorec_lab.bench import evaluate, fit, frontier, growth, propagation, recommend, risk, step
+from ratiorec.errors import unknown_choice
+from ratiorec_lab.bench import growth, kernels, ranking, step, training
 from ratiorec_lab.bench.case import Measured
-from ratiorec_lab.bench.conditions import Conditions, Effort
-from ratiorec_lab.bench.memory import Alone
+from ratiorec_lab.bench.clock import Conditions, Effort
+from ratiorec_lab.bench.side_by_side import Alone, peak_extra_mb
 
 ALL = "all"
+_TINY = 8
 
 
 @dataclass(frozen=True)
@@ -31,13 +39,13 @@ class Target:
 
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
-        "risk": Target(risk.measure, risk.alone),
-        "propagation": Target(propagation.measure, propagation.alone),
+        "risk": Target(kernels.measure_risk, kernels.risk_alone),
+        "propagation": Target(kernels.measure_propagation, kernels.propagation_alone),
         "step": Target(step.measure, step.alone),
-        "fit": Target(fit.measure),
-        "recommend": Target(recommend.measure, recommend.alone),
-        "evaluate": Target(evaluate.measure, evaluate.alone),
-        "frontier": Target(frontier.measure),
+        "fit": Target(training.measure_fit),
+        "recommend": Target(ranking.measure_recommend, ranking.recommend_alone),
+        "evaluate": Target(ranking.measure_evaluate, ranking.evaluate_alone),
+        "frontier": Target(training.measure_frontier),
         "growth": Target(growth.measure, growth.alone, growth.own_data),
     }
 )
@@ -48,12 +56,25 @@ def named(target: str) -> list[str]:
     if target == ALL:
         return list(TARGETS)
     if target not in TARGETS:
-        near = difflib.get_close_matches(target, [*TARGETS, ALL], n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        raise ConfigError(
-            "unknown target",
-            where="TARGET",
-            found=repr(target),
-            wanted="one of " + ", ".join([*TARGETS, ALL]) + hint,
-        )
+        raise unknown_choice("unknown target", target, [*TARGETS, ALL], where="TARGET")
     return [target]
+
+
+def main(target: str, size: str, *keys: str) -> None:
+    """Measure, after the same on next to nothing has loaded all that is loaded once."""
+    alone = TARGETS[target].alone
+    assert alone is not None, f"{target} has no case that can run by itself"
+    numbers = json.loads(size)
+    tiny = {name: min(number, _TINY) for name, number in numbers.items()}
+    peaks = {}
+    for key in keys:
+        peak_extra_mb(partial(alone, key, tiny))
+        peaks[key] = peak_extra_mb(partial(alone, key, numbers))
+    print(json.dumps(peaks))
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except KeyboardInterrupt:  # whoever started this is interrupted as well, and says so
+        sys.exit(128 + signal.SIGINT)

@@ -1,26 +1,84 @@
-"""Measurements in writing, for a terminal."""
+"""Measurements in writing, from cases as they stand in JSON: for a terminal, a page, the docs."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
 from ratiorec_lab.bench.case import Case, Measured
 from ratiorec_lab.bench.growth_lines import MEMORY, Growth, growths
+from ratiorec_lab.tables import aligned, in_digits, in_megabytes
+from ratiorec_lab.tables import in_seconds as in_seconds
 
-_HEADERS = ("", "time", "spread", "floor", "× floor", "× reference", "× rival", "extra MB", "")
-_GROWTH_HEADERS = ("", "first", "middle", "last", "exponent", "last interval")
+JsonCase = Mapping[str, Any]
+MILESTONES = (0.14, 0.16, 0.18)  # of R@20 on the way up, as judged
+
+
+def remark(case: JsonCase) -> str:
+    """What else is worth knowing of a case: users a second, quality, how long it was trained."""
+    return ", ".join(_remarks(case))
+
+
+def _remarks(case: JsonCase) -> Iterator[str]:
+    if "users_per_second" in case:
+        yield f"{case['users_per_second']:,.0f} users/s"
+    if case.get("recall@20") is not None:
+        yield f"R@20 {_share(case['recall@20'])}"
+    if len(curve := case.get("curve", [])) > 1:
+        yield from milestones(curve)
+    if case.get("test"):
+        yield f"test R@20 {_share(case['test']['recall@20'])}"
+    if "epochs" in case:
+        yield f"{case['epochs']:g} epochs by {case['chosen_by']}"
+    if case.get("search_seconds") is not None:
+        yield f"found in {in_seconds(case['search_seconds'])}"
+
+
+def milestones(curve: Sequence[JsonCase]) -> Iterator[str]:
+    """When a curve was first judged to stand above some levels."""
+    for level in MILESTONES:
+        passed = [point["seconds"] for point in curve if point["recall@20"] >= level]
+        if passed:
+            yield f"≥ {_share(level, 2)} after {in_seconds(passed[0])}"
+
+
+def _share(value: float, places: int = 4) -> str:
+    return f"{value:.{places}f}".removeprefix("0")
+
+
+def _spread(case: JsonCase) -> str:
+    return " to ".join(map(in_seconds, case["spread"])) if case["rounds"] > 1 else ""
+
+
+COLUMNS: Mapping[str, Callable[[JsonCase], str]] = MappingProxyType(
+    {
+        "time": lambda case: in_seconds(case["seconds"]),
+        "spread": _spread,
+        "floor": lambda case: in_seconds(case["floor_seconds"]),
+        "× floor": lambda case: in_digits(case["ratio_to_floor"]),
+        "× reference": lambda case: in_digits(case["ratio_to_reference"]),
+        "× rival": lambda case: in_digits(case["ratio_to_rival"]),
+        "extra MB": lambda case: "" if (mb := case["peak_extra_mb"]) is None else f"{mb:,.0f}",
+        "": remark,
+    }
+)
+"""What is told of a case, by header."""
+
+GROWTH_HEADERS = ("first", "middle", "last", "exponent", "last interval")
+
+
+def growth_cells(line: Growth) -> list[str]:
+    """What is told of a line: figures at three points, and the exponents where they are known."""
+    written = in_megabytes if line.figure == MEMORY else in_seconds
+    slopes = [f"{slope:.2f}" for slope in line.exponents or ()] or ["", ""]
+    return [*map(written, line.shown), *slopes]
 
 
 def lines(measured: Measured) -> list[str]:
     """A table, and below it the ceilings and what was left out."""
-    rows = table(measured)
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    # figures to the right; names and remarks, whose columns have no header, to the left
-    sides = [str.rjust if header else str.ljust for header in rows[0]]
-    columns = list(zip(sides, widths, strict=True))
-    aligned = [
-        "  ".join(side(cell, width) for cell, (side, width) in zip(row, columns, strict=True))
-        for row in rows
-    ]
-    return [title_of(measured), *map(str.rstrip, aligned), *rates(measured), *left_out(measured)]
+    rows = aligned(table(measured))
+    return [title_of(measured), *rows, *rates(measured), *left_out(measured)]
 
 
 def table(measured: Measured) -> list[list[str]]:
@@ -28,9 +86,14 @@ def table(measured: Measured) -> list[list[str]]:
 
     Where cases lie along an axis, a row is what one of their figures does from end to end.
     """
-    if grown := growths(measured.to_json()):
-        return [list(_GROWTH_HEADERS), *map(_growth_row, grown)]
-    rows = [list(_HEADERS), *(_row(measured, case) for case in measured.cases)]
+    cases = measured.to_json()
+    if grown := growths(cases):
+        rows = [[f"{line.range}: {line.name}", *growth_cells(line)] for line in grown]
+        return [["", *GROWTH_HEADERS], *rows]
+    labels = [label_of(measured, case) for case in measured.cases]
+    rows = [["", *COLUMNS]]
+    for label, case in zip(labels, cases, strict=True):
+        rows.append([label, *(written(case) for written in COLUMNS.values())])
     told = [place < 2 or any(column[1:]) for place, column in enumerate(zip(*rows, strict=True))]
     return [[cell for cell, shown in zip(row, told, strict=True) if shown] for row in rows]
 
@@ -44,45 +107,7 @@ def title_of(measured: Measured) -> str:
 def label_of(measured: Measured, case: Case) -> str:
     """How, and what where a target does more than one kind of work."""
     several = len({one.name for one in measured.cases}) > 1
-    return f"{case.name}, {case.execution}" if several else case.execution
-
-
-def _row(measured: Measured, case: Case) -> list[str]:
-    floor = measured.floor_seconds(case)
-    return [
-        label_of(measured, case),
-        in_seconds(case.seconds),
-        f"{in_seconds(case.times.low)} to {in_seconds(case.times.high)}"
-        if case.times.rounds[1:]
-        else "",
-        "" if floor is None else in_seconds(floor),
-        _ratio(measured.ratio_to_floor(case)),
-        _ratio(measured.ratio_to_reference(case)),
-        _ratio(measured.ratio_to_rival(case)),
-        "" if case.peak_extra_mb is None else f"{case.peak_extra_mb:,.0f}",
-        remark(case),
-    ]
-
-
-def _growth_row(line: Growth) -> list[str]:
-    written = in_megabytes if line.figure == MEMORY else in_seconds
-    slopes = [f"{slope:.2f}" for slope in line.exponents or ()] or ["", ""]
-    return [f"{line.range}: {line.name}", *map(written, line.shown), *slopes]
-
-
-def remark(case: Case) -> str:
-    """What else is worth knowing of a case."""
-    figures = case.figures
-    told = []
-    if "users_per_second" in figures:
-        told.append(f"{figures['users_per_second']:,.0f} users/s")
-    if figures.get("recall@20") is not None:
-        told.append(f"R@20 {figures['recall@20']:.4f}")
-    if "epochs" in figures:
-        told.append(f"{figures['epochs']:g} epochs by {figures['chosen_by']}")
-    if figures.get("search_seconds") is not None:
-        told.append(f"found in {in_seconds(figures['search_seconds'])}")
-    return ", ".join(told)
+    return f"{case.name}, {case.backend}" if several else case.backend
 
 
 def rates(measured: Measured) -> list[str]:
@@ -98,29 +123,3 @@ def rates(measured: Measured) -> list[str]:
 def left_out(measured: Measured) -> list[str]:
     """Who could not run, and why."""
     return [f"left out: {name}: {reason}" for name, reason in measured.left_out.items()]
-
-
-def in_seconds(value: float) -> str:
-    """Three digits with a unit.
-
-    >>> in_seconds(0.01234), in_seconds(75)
-    ('12.3 ms', '75 s')
-    """
-    if value < 1e-3:
-        return f"{value * 1e6:.3g} µs"
-    if value < 1:
-        return f"{value * 1e3:.3g} ms"
-    return f"{value:.3g} s" if value < 100 else f"{value:,.0f} s"
-
-
-def in_megabytes(value: float) -> str:
-    """Three digits with the unit.
-
-    >>> in_megabytes(2.345), in_megabytes(1234)
-    ('2.35 MB', '1,234 MB')
-    """
-    return f"{value:.3g} MB" if value < 100 else f"{value:,.0f} MB"
-
-
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.3g}" if value < 100 else f"{value:,.0f}"

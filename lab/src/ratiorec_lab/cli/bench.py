@@ -12,15 +12,14 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from ratiorec.cli import options as o
-from ratiorec.errors import ConfigError, StorageError
+from ratiorec.errors import StorageError, require_range
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ratiorec.data.interactions import Dataset
     from ratiorec_lab.bench.case import Measured
-    from ratiorec_lab.bench.conditions import Conditions, Effort
-
+    from ratiorec_lab.bench.clock import Conditions, Effort
 
 SECONDS_BETWEEN_LINES = 10.0
 
@@ -143,8 +142,8 @@ def bench(
     """
     from ratiorec.machine import commit
     from ratiorec.training.experiment import find_device
-    from ratiorec_lab.bench.conditions import Conditions
-    from ratiorec_lab.bench.record import to_record
+    from ratiorec_lab.bench.case import to_record
+    from ratiorec_lab.bench.clock import Conditions
     from ratiorec_lab.bench.targets import named
 
     names, contenders = named(target), _contenders(presets)
@@ -190,7 +189,7 @@ def _data(
 
 
 def _contenders(presets: str | None) -> tuple[str, ...] | None:
-    from ratiorec_lab.bench.contenders import require_contenders
+    from ratiorec_lab.bench.race import require_contenders
 
     if presets is None:
         return None
@@ -200,16 +199,12 @@ def _contenders(presets: str | None) -> tuple[str, ...] | None:
 
 
 def _effort(repeats: int | None, max_seconds: float | None, *, quick: bool) -> Effort:
-    from ratiorec_lab.bench.conditions import QUICK, USUAL
+    from ratiorec_lab.bench import clock
 
-    if max_seconds is not None and not max_seconds > 0:
-        raise ConfigError(
-            "the time budget is out of range",
-            where="--max-seconds",
-            found=str(max_seconds),
-            wanted="a number of seconds above 0",
-        )
-    effort = QUICK if quick else USUAL
+    if max_seconds is not None:
+        what = "the time budget is out of range"
+        require_range("--max-seconds", max_seconds, above=0, finite=False, what=what)
+    effort = clock.QUICK if quick else clock.USUAL
     return replace(
         effort,
         repeats=repeats or effort.repeats,

@@ -1,31 +1,36 @@
-"""ratiorec reproduce."""
+"""ratiorec reproduce: the paper's tables and figures, each beside what was published."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.measure import Measurement
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
 
 from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError
 from ratiorec.training.fit import EpochFinished, StepTaken
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from ratiorec.data.interactions import Dataset
-    from ratiorec_lab.reproduce.cell_files import CellFiles
     from ratiorec_lab.reproduce.cells import Cell
-    from ratiorec_lab.reproduce.outcomes import Outcome
     from ratiorec_lab.reproduce.plan import Plan
+    from ratiorec_lab.reproduce.records import CellFiles
     from ratiorec_lab.reproduce.report import Report
-
+    from ratiorec_lab.reproduce.run import Outcome
+    from ratiorec_lab.reproduce.wording import WordedTable
 
 SECONDS_BETWEEN_LINES = 30.0
 
@@ -59,10 +64,8 @@ class ReproduceProgress:
 
     def begin(self, cell: Cell, *, place: int, n_cells: int, seconds_left: float | None) -> None:
         """A cell starts."""
-        from ratiorec_lab.reproduce.estimate import in_words
-
         self._heading = f"{place}/{n_cells} {cell.title}"
-        self._left = in_words(seconds_left)
+        self._left = time_left(seconds_left)
         self._validation = ""
         self._bar.reset(self._task, description=self._heading, total=None, note=self._left)
         if self._plain:
@@ -108,6 +111,21 @@ class ReproduceProgress:
             o.say(words)
         else:
             self._bar.console.print(words, markup=False, highlight=False)
+
+
+def time_left(seconds: float | None) -> str:
+    """A time that is left, in words.
+
+    >>> time_left(42), time_left(600), time_left(9000), time_left(None)
+    ('about 42 s left', 'about 10 min left', 'about 2.5 h left', 'time left not known yet')
+    """
+    if seconds is None:
+        return "time left not known yet"
+    if seconds < 100:
+        return f"about {seconds:.0f} s left"
+    if seconds < 5400:
+        return f"about {seconds / 60:.0f} min left"
+    return f"about {seconds / 3600:.1f} h left"
 
 
 EXAMPLES = """Examples:
@@ -168,12 +186,10 @@ def reproduce(
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
     from ratiorec_lab.reproduce import report as reports
-    from ratiorec_lab.reproduce.cell_files import CellFiles
-    from ratiorec_lab.reproduce.findings import Findings
-    from ratiorec_lab.reproduce.plan import Plan
-    from ratiorec_lab.reproduce.targets import cells_of, named
+    from ratiorec_lab.reproduce.plan import Findings, Plan
+    from ratiorec_lab.reproduce.records import CellFiles
 
-    targets = named(target)
+    targets = reports.named(target)
     find_device(device)
     FitOptions(max_seconds=max_seconds, checkpoint_seconds=checkpoint_seconds)
     folder = out or Path("reproduced-quick" if quick else "reproduced")
@@ -181,7 +197,7 @@ def reproduce(
     choice = _datasets(datasets, data_dir, files, quick=quick, report_only=report_only)
     known = files.known_seeds(protocol, choice.shown) if report_only else []
     plan = Plan(protocol, choice.shown, _seeds(seeds, known), whole_grid=whole_grid)
-    cells = cells_of(targets, plan, only=None if only is None else _listed(only))
+    cells = reports.cells_of(targets, plan, only=None if only is None else _listed(only))
     outcome = None
     if not report_only:
         _require_data(choice)
@@ -214,8 +230,8 @@ def _datasets(
     A report alone follows from the files, whatever data are on this machine.
     """
     from ratiorec.data.benchmarks import available, load
-    from ratiorec_lab.reproduce import quick as small
-    from ratiorec_lab.reproduce.names import PAPER_DATASETS, SMALL, STAND_IN
+    from ratiorec_lab.reproduce.cells import small_dataset
+    from ratiorec_lab.reproduce.published import PAPER_DATASETS, SMALL, STAND_IN
 
     if quick:
         if given is not None:
@@ -225,7 +241,7 @@ def _datasets(
                 found=given,
                 wanted="either --quick or --datasets",
             )
-        return _Choice((SMALL,), (SMALL,), lambda name: small.dataset())
+        return _Choice((SMALL,), (SMALL,), lambda _: small_dataset())
     listings = [] if report_only else available(data_dir)
     there = {listing.name for listing in listings if listing.where is not None}
     if given is None:
@@ -297,7 +313,7 @@ class _Runs:
 
     def __call__(self, cells: list[Cell]) -> Outcome:
         from ratiorec.cli.progress import stop_on_interrupt
-        from ratiorec_lab.reproduce.running import Runner
+        from ratiorec_lab.reproduce.run import Runner
 
         with stop_on_interrupt() as stop_requested, ReproduceProgress() as progress:
             run = Runner(
@@ -338,19 +354,43 @@ def _result(
 
 
 def _print(report: Report, result: dict[str, Any]) -> None:
-    from ratiorec_lab.reproduce.plain import lines
+    from ratiorec_lab.reproduce.exhibits import TableExhibit
+    from ratiorec_lab.reproduce.wording import worded
 
-    typer.echo(report.title)
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    console.print(report.title)
     for exhibit in report.exhibits:
-        typer.echo()
-        for line in lines(exhibit):
-            typer.echo(line)
+        console.print(f"\n{exhibit.title}", style="bold")
+        if isinstance(exhibit, TableExhibit):  # curves and bars need a page
+            for part in console_tables(worded(exhibit), console):
+                console.print(part)
+        for remark in exhibit.remarks:
+            console.print(f"  {remark}")
     for toml in report.chosen.values():
-        typer.echo(f"\n{toml}".rstrip())
-    typer.echo()
-    cells = result["cells"]
-    typer.echo(
-        f"{len(cells['run'])} cells run, {len(cells['kept'])} kept, {len(cells['failed'])} failed"
-    )
+        console.print(f"\n{toml}".rstrip())
+    cells = {name: len(found) for name, found in result["cells"].items()}
+    console.print(f"\n{cells['run']} cells run, {cells['kept']} kept, {cells['failed']} failed")
     for name, path in result["paths"].items():
-        typer.echo(f"{name}: {path}")
+        console.print(f"{name}: {path}")
+
+
+def console_tables(
+    table: WordedTable, console: Console, columns: Sequence[int] | None = None
+) -> Iterator[Table]:
+    """A table for a console; one that is too wide comes in parts, each with some columns."""
+    shown = range(len(table.columns)) if columns is None else columns
+    built = Table(box=box.SIMPLE)
+    built.add_column("", no_wrap=True)
+    for k in shown:
+        built.add_column(table.columns[k], justify="right", no_wrap=True)
+    for name, cells in table.rows:
+        figures = [f"{cell.upper} ({cell.lower})" if cell.lower else cell.upper for cell in cells]
+        styled = (Text(figures[k], style="bold" if cells[k].is_best else "") for k in shown)
+        built.add_row(Text(name), *styled)
+    unbounded = console.options.update(width=sys.maxsize)
+    if len(shown) > 1 and Measurement.get(console, unbounded, built).maximum > console.width:
+        half = len(shown) // 2
+        for part in (shown[:half], shown[half:]):
+            yield from console_tables(table, console, part)
+    else:
+        yield built

@@ -1,4 +1,4 @@
 """Reports: charts and pages that a browser shows without a network.
 
-`charts` draws inline SVG, `page` puts it between words and tables and writes the file.
+`charts` draws with matplotlib, `page` sets charts, tables and words by jinja2 and writes the file.
 """

@@ -1,38 +1,48 @@
-"""Charts as inline SVG: no script, no fonts of their own, colours from the page."""
+"""Charts by matplotlib as inline SVG: no script, no fonts of their own, colours from the page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+import xml.etree.ElementTree as ET
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from markupsafe import Markup
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.path import Path as Outline
+from matplotlib.transforms import Bbox
 from numpy.typing import ArrayLike, NDArray
 
-from ratiorec_lab.report.axes import Axis, drawable, format_number
-from ratiorec_lab.report.bars import bar_chart
-from ratiorec_lab.report.frame import (
+from ratiorec_lab.report.layout import (
+    CARD,
     INK,
     LINE,
     MUTED,
     SIZE,
     WIDTH,
-    Frame,
-    Words,
-    draw,
-    draw_nothing,
-    fit_frame,
-    label,
+    Chart,
+    drawable,
+    drawing,
+    shorten,
+    text_width,
+    wrap,
 )
-from ratiorec_lab.report.legend import GAP, Line
-from ratiorec_lab.report.lettering import shorten, text_width
-from ratiorec_lab.report.line_names import name_lines
-from ratiorec_lab.report.markup import Markup, join, tag
-from ratiorec_lab.report.style import colour, series_colour
+from ratiorec_lab.report.style import N_SERIES_COLOURS, chart_rules, series_colour
+from ratiorec_lab.report.writing import clean, format_number
 
-__all__ = ["Mark", "Series", "bar_chart", "line_chart", "scatter_chart"]
+_DASHES = ((), (3.5, 1.5), (1, 1.5), (4.5, 1.5, 1, 1.5), (7, 2), (2.5, 1, 0.5, 1, 0.5, 1))
+_DASHED = (2, 1.5)
+_FEW_POINTS = 12  # a line through more shows only its end as a dot
+_BAR, _GAP, _DOT_ROW = 11.0, 9.0, 38.0  # a bar, what lies between two rows, a row of dots
+_PAD = 22.0  # around each chart of a sheet
+_FONTS = "system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,sans-serif"
 
 Points = NDArray[np.float64]
+Named = tuple[Line2D, str]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +62,30 @@ class Series:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A place on the x axis worth pointing at."""
+class Bar:
+    """A figure with the ends of its interval, and one to compare it with; None is not known."""
 
-    x: float
-    label: str
+    name: str
+    value: float | None
+    other: float | None = None
+    low: float = math.nan
+    high: float = math.nan
 
 
+@dataclass(frozen=True)
+class Dot:
+    """A value with its spread, and its floor where that is known; `text` stands for it."""
+
+    name: str
+    text: str
+    value: float
+    low: float
+    high: float
+    floor: float | None = None
+    colour: int = 0
+
+
+@drawing()
 def line_chart(
     series: Sequence[Series],
     *,
@@ -67,64 +94,34 @@ def line_chart(
     y_label: str,
     log_x: bool = False,
     log_y: bool = False,
-    mark: Mark | None = None,
+    mark: tuple[float, str] | None = None,
     note: str = "",
-    names_inside: bool = False,
 ) -> Markup:
-    """Lines with their names at their ends, or in a legend where that would be crowded.
+    """Lines with names at their ends, else beside them, else in a legend.
 
-    Points that are not finite, or not positive on a logarithmic axis, are left out.
-
-    Args:
-        series: the lines.
-        title: what the chart shows.
-        x_label: what the x axis is.
-        y_label: what the y axis is.
-        log_x: whether equal ratios take equal room from left to right.
-        log_y: whether they take equal heights.
-        mark: a place to point at.
-        note: words above the data, to the right.
-        names_inside: whether names may stand beside their lines, before a legend is made.
+    Points that are not finite, or not positive on a logarithmic axis, are left out; `mark` is a
+    place on the x axis worth pointing at, with its name.
     """
-    words = Words(title, y_label, x_label)
-    lines = _lines(series, log_x=log_x, log_y=log_y)
-    if not lines:
-        return draw_nothing(words)
-    marks = [mark] if mark is not None and drawable(mark.x, log=log_x) else []
-    x = np.concatenate([*(line.x for line in lines), [one.x for one in marks]])
-    y = Axis.over(np.concatenate([line.y for line in lines]), log=log_y, at_most=6)
-    n_notes = len(marks) + (bool(note) and not _has_room_beside(note, words))
-    fit = partial(fit_frame, words, x, y, log_x=log_x, n_notes=n_notes)
-    frame, names = name_lines(lines, fit, names_inside=names_inside)
-    drawing = [_draw_line(line, frame) for line in lines]
-    marked = [_draw_mark(one, lines, frame) for one in marks]
-    noted = _draw_note(note, frame, n_rows_below=len(marks))
-    return draw(frame, _describe_lines(lines, words), *marked, *drawing, names, noted)
-
-
-def _has_room_beside(note: str, words: Words) -> bool:
-    """Whether a note fits on the line of the y axis's name."""
-    taken = text_width(words.y_label, SIZE) + text_width(note, SIZE)
-    return bool(words.y_label) and taken + 2 * GAP <= WIDTH
-
-
-def _draw_note(text: str, frame: Frame, *, n_rows_below: int) -> Markup:
-    if not text:
-        return join()
-    y = frame.top - 11 - LINE * n_rows_below
-    if _has_room_beside(text, frame.words):
-        y = frame.y_label_line
-    return label(WIDTH, y, shorten(text, SIZE, WIDTH), anchor="end", fill=MUTED)
-
-
-def _lines(series: Sequence[Series], *, log_x: bool, log_y: bool) -> list[Line]:
-    lines = []
-    for place, one in enumerate(series):
-        x, y = _pairs(one.x, one.y, log_x=log_x, log_y=log_y)
-        if len(x):
-            index = place if one.colour is None else one.colour
-            lines.append(Line(one.name, x, y, index, one.is_dashed, one.is_labelled))
-    return lines
+    kept = [(one, *_pairs(one.x, one.y, log_x=log_x, log_y=log_y)) for one in series]
+    places = [x for _, x, _ in kept if len(x)]
+    if not places:
+        return Chart(title).nothing()
+    chart = Chart(title, y_label, note)
+    marks = [mark] if mark is not None and drawable(mark[0], log=log_x) else []
+    places += [np.array([x]) for x, _ in marks]
+    chart.set_x(np.concatenate(places), x_label, log=log_x)
+    chart.set_y(np.concatenate([y for _, _, y in kept]), log=log_y)
+    lines = [
+        (one, _draw_line(chart, one, place if one.colour is None else one.colour, x, y))
+        for place, (one, x, y) in enumerate(kept)
+        if len(x)
+    ]
+    named = [(line, one.name) for one, line in lines if one.is_labelled]
+    _name_lines(chart, named or [(line, one.name) for one, line in lines])
+    for place, name in marks:
+        _draw_mark(chart, place, name)
+    told = "; ".join(_describe(one.name, x, y) for one, x, y in kept if len(x))
+    return chart.svg(f"Line chart of {y_label} against {x_label}. {told}.")
 
 
 def _pairs(x: ArrayLike, y: ArrayLike, *, log_x: bool, log_y: bool) -> tuple[Points, Points]:
@@ -136,58 +133,117 @@ def _pairs(x: ArrayLike, y: ArrayLike, *, log_x: bool, log_y: bool) -> tuple[Poi
     return xs[keep], ys[keep]
 
 
-def _draw_line(line: Line, frame: Frame) -> Markup:
-    px, py = _outline(*frame.at(line.x, line.y))
-    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in zip(px, py, strict=True))
-    path = tag("polyline", points=points, stroke_linejoin="round", **line.stroke)
-    # A line through few points would hide where they are, and one point has no line.
-    dots = [_dot(a, b, line) for a, b in zip(px, py, strict=True)] if len(px) <= 12 else []
-    return join(path, *dots)
-
-
-def _dot(x: float, y: float, line: Line, *, radius: float = 2.8) -> Markup:
-    style = f"fill:{line.colour}"
-    if line.is_dashed:
-        style = f"fill:{colour('card')};stroke:{line.colour};stroke-width:1.3"
-    return tag("circle", cx=float(x), cy=float(y), r=radius, style=style)
-
-
-def _outline(px: Points, py: Points, *, n_parts: int = 400) -> tuple[Points, Points]:
-    """The lowest and the highest point of each part: a long line keeps its peaks."""
-    if len(px) <= 2 * n_parts:
-        return px, py
-    kept = {0, len(px) - 1}
-    for part in np.array_split(np.arange(len(px)), n_parts):
-        kept |= {int(part[py[part].argmin()]), int(part[py[part].argmax()])}
-    order = sorted(kept)
-    return px[order], py[order]
-
-
-def _draw_mark(mark: Mark, lines: Sequence[Line], frame: Frame) -> Markup:
-    place, _ = frame.at(np.array([mark.x]), np.array([frame.y.low]))
-    x = float(place[0])
-    text = shorten(mark.label, SIZE, WIDTH)
-    half = text_width(text, SIZE) / 2
-    style = f"stroke:{MUTED};stroke-dasharray:3 3"
-    rule = tag("line", x1=x, x2=x, y1=frame.top - 4, y2=frame.bottom, style=style)
-    rings = []
-    for line in lines:
-        here = np.flatnonzero(line.x == mark.x)[:1]
-        px, py = frame.at(line.x[here], line.y[here])
-        rings += [_dot(a, b, line, radius=4.5) for a, b in zip(px, py, strict=True)]
-    middle = min(max(x, half), WIDTH - half)
-    return join(rule, *rings, label(middle, frame.top - 11, text, anchor="middle"))
-
-
-def _describe_lines(lines: Sequence[Line], words: Words) -> str:
-    told = "; ".join(
-        f"{line.name} from {format_number(line.y[0])} to {format_number(line.y[-1])},"
-        f" highest {format_number(line.y.max())} at {format_number(line.x[line.y.argmax()])}"
-        for line in lines
+def _draw_line(chart: Chart, one: Series, index: int, x: Points, y: Points) -> Line2D:
+    # The second round of colours gets other dashes, so that no two of 36 lines look alike.
+    dashes: Any = _DASHES[(index + index // N_SERIES_COLOURS) % len(_DASHES)]
+    if one.is_dashed is not None:
+        dashes = _DASHED if one.is_dashed else ()
+    (line,) = chart.axes.plot(
+        x,
+        y,
+        "o",
+        color=series_colour(index),
+        linestyle=(0, dashes or None),
+        markersize=5.5,
+        markerfacecolor=CARD if one.is_dashed else None,
+        markeredgewidth=1.3 if one.is_dashed else 0,
+        markevery=None if len(x) <= _FEW_POINTS else [-1],
+        gid="line",
     )
-    return f"Line chart of {words.y_label} against {words.x_label}. {told}."
+    return line
 
 
+def _draw_mark(chart: Chart, place: float, name: str) -> None:
+    for line in [*chart.axes.lines]:
+        x, y = map(np.asarray, line.get_data())
+        here = x == place
+        chart.axes.plot(x[here], y[here], "o", color=line.get_color(), markersize=9)
+    chart.axes.axvline(place, color=MUTED, linewidth=1.2, linestyle=(0, (2, 2)), gid="mark")
+    x = chart.axes.get_xaxis_transform().transform((place, 0))[0]
+    offset, side = ((5, 10), "left") if x < WIDTH / 2 else ((-5, 10), "right")
+    chart.write(shorten(name, WIDTH / 2), (place, 0), offset, ("data", "axes fraction"), ha=side)
+
+
+def _describe(name: str, x: Points, y: Points) -> str:
+    first, last, best, there = map(format_number, (y[0], y[-1], y.max(), x[y.argmax()]))
+    return f"{name} from {first} to {last}, highest {best} at {there}"
+
+
+def _name_lines(chart: Chart, named: Sequence[Named]) -> None:
+    chart.lay_out()
+    if not (_name_at_ends(chart, named) or _name_inside(chart, named)):
+        chart.add_legend(*zip(*named, strict=True))
+
+
+def _points(chart: Chart, line: Line2D) -> Points:
+    """Where a line runs on the drawing, in points that are nowhere far apart."""
+    corners = chart.axes.transData.transform(line.get_xydata())
+    return np.asarray(Outline(corners).interpolated(1 + 300 // len(corners)).vertices)
+
+
+def _name_at_ends(chart: Chart, named: Sequence[Named]) -> bool:
+    """Names to the right of the axes, where all lines end there and far enough apart."""
+    box = chart.axes.get_window_extent()
+    ends = np.array([_points(chart, line)[-1] for line, _ in named])
+    is_wide = max(text_width(name) for _, name in named) > 0.3 * WIDTH
+    if is_wide or ends[:, 0].min() < box.x0 + 0.9 * box.width:
+        return False
+    wanted = ends[:, 1] - box.y0
+    placed = wanted.copy()
+    for below, above in pairwise(np.argsort(wanted, kind="stable")):
+        placed[above] = max(placed[above], placed[below] + LINE)
+    placed += (wanted - placed).mean()
+    is_outside = placed.min() < -4 or placed.max() > box.height + 4
+    if is_outside or np.abs(placed - wanted).max() > LINE:
+        return False
+    for (line, name), y in zip(named, placed / box.height, strict=True):
+        chart.write(name, (1.0, y), (8, 0), "axes fraction", color=line.get_color())
+    return True
+
+
+def _name_inside(chart: Chart, named: Sequence[Named]) -> bool:
+    """Names beside their lines; not where one of them has no place clear of all others."""
+    drawn = [(line.get_color(), _points(chart, line)) for line in chart.axes.lines]
+    taken: list[Bbox] = []
+    for line, name in named:
+        shade = line.get_color()
+        own = np.vstack([points for colour, points in drawn if colour == shade])
+        other = np.vstack([np.empty((0, 2)), *(p for colour, p in drawn if colour != shade)])
+        places = _places(_points(chart, line), text_width(name))
+        clear = (box for box in places if _is_clear(box, own, other, taken, chart))
+        if (box := next(clear, None)) is None:
+            return False
+        taken.append(box)
+    for (line, name), box in zip(named, taken, strict=True):
+        middle = (box.x0, (box.y0 + box.y1) / 2)
+        chart.write(name, middle, coords="figure points", color=line.get_color())
+    return True
+
+
+def _places(points: Points, width: float) -> Iterator[Bbox]:
+    """Beside the end of a line, then around it from there backwards: above, below, to the sides."""
+    x, y = points[-1]
+    for left in (x + 6, x - 6 - width):
+        yield Bbox.from_bounds(left, y - SIZE / 2, width, SIZE)
+    for x, y in points[:: -max(1, len(points) // 16)]:
+        for left in (x - width, x - width / 2, x):
+            for bottom in (y + 4, y - 4 - SIZE, y + 7, y - 7 - SIZE):
+                yield Bbox.from_bounds(left, bottom, width, SIZE)
+
+
+def _is_clear(box: Bbox, own: Points, other: Points, taken: list[Bbox], chart: Chart) -> bool:
+    frame = chart.axes.get_window_extent()
+    is_inside = frame.x0 + 3 <= box.x0 and box.x1 <= WIDTH and frame.y0 < box.y0
+    return (
+        is_inside
+        and box.y1 <= frame.y1 + 4
+        and not box.padded(1.5).count_contains(own)
+        and not box.padded(4.5).count_contains(other)  # a name must be nearest to its own line
+        and not box.count_overlaps(taken)
+    )
+
+
+@drawing()
 def scatter_chart(
     x: ArrayLike,
     y: ArrayLike,
@@ -201,43 +257,163 @@ def scatter_chart(
     max_points: int = 2000,
 ) -> Markup:
     """Points, at most `max_points` of them, and if wanted the line on which y equals x."""
-    words = Words(title, y_label, x_label)
     xs, ys = _pairs(x, y, log_x=log_x, log_y=log_y)
     if not len(xs):
-        return draw_nothing(words)
-    n_all, kept = len(xs), _spread_choice(len(xs), max_points)
-    y_axis = Axis.over(ys, log=log_y, at_most=9)
-    frame = fit_frame(words, xs, y_axis, log_x=log_x, n_notes=int(len(kept) < n_all))
-    dots = [
-        Markup(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.4"/>')
-        for a, b in zip(*frame.at(xs[kept], ys[kept]), strict=True)
-    ]
+        return Chart(title).nothing()
+    n_drawn = min(len(xs), max_points)
+    told = f"{len(xs):,} points" if n_drawn == len(xs) else f"{n_drawn:,} of {len(xs):,} points"
+    chart = Chart(title, y_label, told)
+    chart.set_x(xs, x_label, log=log_x)
+    chart.set_y(ys, log=log_y)
+    kept = np.random.default_rng(0).choice(len(xs), n_drawn, replace=False)
     # Few points must be seen at all, many must show where they are dense.
-    opacity = min(max(12 / len(kept) ** 0.5, 0.3), 0.85)
-    parts = [tag("g", *dots, style=f"fill:{series_colour(0)};fill-opacity:{opacity:.2f}")]
-    told = f"{n_all:,} points"
-    if len(kept) < n_all:
-        told = f"{len(kept):,} of {told}"
-        parts.append(label(WIDTH, frame.top - 11, told, anchor="end", fill=MUTED))
-    if diagonal:
-        parts.append(_diagonal(frame))
-    return draw(frame, f"Scatter plot of {y_label} against {x_label}: {told}.", *parts)
+    opacity = min(max(12 / n_drawn**0.5, 0.3), 0.85)
+    look = {"color": series_colour(0), "alpha": opacity, "linewidths": 0, "gid": "points"}
+    chart.axes.scatter(xs[kept], ys[kept], s=23, **look)
+    low, high = np.transpose([chart.axes.get_xlim(), chart.axes.get_ylim()])
+    if diagonal and low.max() < high.min():
+        ends = [low.max(), high.min()]
+        chart.axes.plot(ends, ends, color=INK, linewidth=1.5, dashes=(4, 2.7), gid="diagonal")
+    return chart.svg(f"Scatter plot of {y_label} against {x_label}: {told}.")
 
 
-def _spread_choice(n_all: int, n_wanted: int) -> NDArray[np.intp]:
-    """The same evenly spread indices on every call.
+@drawing()
+def bar_chart(
+    bars: Sequence[Bar],
+    *,
+    title: str,
+    value_label: str,
+    write: Callable[[float], str],
+    names: tuple[str, str] = ("", ""),
+    missing: str = "",
+    log: bool = False,
+) -> Markup:
+    """Bars below one another with their figures at their ends; those to compare with are hollow.
 
-    Steps of the golden ratio have no period that points listed row by row could share.
+    Args:
+        bars: one row each; a figure that has no place on the axis is written all the same.
+        title: what the chart shows.
+        value_label: what the lengths are.
+        write: how a figure is written.
+        names: what the full bars are, and what the hollow ones.
+        missing: what stands in place of a figure that is None.
+        log: whether equal ratios take equal lengths.
     """
-    golden = (np.arange(n_all) * ((5**0.5 - 1) / 2)) % 1
-    return np.sort(np.argsort(golden, kind="stable")[:n_wanted])
+    given = [one for bar in bars for one in (bar.value, bar.other, bar.low, bar.high)]
+    values = np.array([one for one in given if one is not None], dtype=np.float64)
+    values = values[drawable(values, log=log)]
+    if not len(values):
+        return Chart(title).nothing()
+    chart = Chart(title)
+    # On a logarithmic axis there is no zero to begin from; the lowest bar still needs some length.
+    chart.set_x([*values, values.min() / 2 if log else 0.0], value_label, log=log)
+    chart.axes.grid(axis="x")
+    start = chart.axes.get_xlim()[0] if log else 0.0
+    chart.axes.axvline(start, color=MUTED, linewidth=1)
+    chart.height, told = 0.0, []
+    for bar in bars:
+        figures = [bar.value] if bar.other is None else [bar.value, bar.other]
+        texts = [missing if one is None else write(one) for one in figures]
+        lines = wrap(bar.name, 0.36 * WIDTH, n_lines=3)
+        row = LINE * max(len(lines), len(figures)) + _GAP
+        middle = chart.height + row / 2
+        for y, line in zip(_around(middle, len(lines)), lines, strict=True):
+            chart.write(line, (0, y), (-8, 0), ("axes fraction", "data"), ha="right")
+        for k, y in enumerate(_around(middle, len(figures))):
+            _draw_bar(chart, figures[k], texts[k], y, start, None if k else (bar.low, bar.high))
+        chart.height += row
+        said = ", ".join(" ".join(pair).strip() for pair in zip(names, texts, strict=False))
+        told.append(f"{bar.name}: {said}")
+    chart.axes.set(ylim=(chart.height, 0), yticks=[])
+    if any(bar.other is not None for bar in bars):
+        chart.add_legend([Patch(**_FULL), Patch(**_HOLLOW)], names)
+    return chart.svg(f"Bar chart of {value_label}. {'; '.join(told)}.")
 
 
-def _diagonal(frame: Frame) -> Markup:
-    low, high = max(frame.x.low, frame.y.low), min(frame.x.high, frame.y.high)
-    if low >= high:
-        return join()
-    ends = np.array([low, high])
-    (x1, x2), (y1, y2) = ([float(v) for v in axis] for axis in frame.at(ends, ends))
-    style = f"stroke:{INK};stroke-width:1.5;stroke-dasharray:6 4"
-    return tag("line", x1=x1, x2=x2, y1=y1, y2=y2, style=style)
+_FULL: dict[str, Any] = {"facecolor": series_colour(0)}
+_HOLLOW: dict[str, Any] = {
+    "facecolor": CARD,
+    "edgecolor": MUTED,
+    "linewidth": 1.2,
+    "linestyle": (0, (2.5, 2)),
+}
+
+
+def _around(middle: float, n_lines: int) -> list[float]:
+    return [middle + LINE * (k - (n_lines - 1) / 2) for k in range(n_lines)]
+
+
+def _draw_bar(
+    chart: Chart,
+    value: float | None,
+    text: str,
+    y: float,
+    start: float,
+    interval: tuple[float, float] | None,
+) -> None:
+    """A full bar with its interval, or a hollow one where an interval makes no sense."""
+    log = chart.axes.get_xscale() == "log"
+    is_drawn = value is not None and bool(drawable(value, log=log))
+    end = start
+    if value is not None and is_drawn:
+        look = _HOLLOW if interval is None else _FULL
+        chart.axes.barh(y, value - start, _BAR, start, gid="bar", **look)
+        end = max(value, start)
+    if interval is not None and drawable(interval, log=log).all():
+        chart.axes.plot(interval, [y, y], "|-", color=INK, linewidth=1.5, gid="interval")
+        end = max(end, *interval)
+    chart.write(text, (end, y), (6, 0), color=INK if is_drawn and interval else MUTED)
+
+
+@drawing()
+def dot_chart(dots: Sequence[Dot], *, title: str, value_label: str) -> Markup:
+    """Values on one logarithmic axis: a dot, its spread as a bar, its floor as a tick."""
+    if not dots:
+        return Chart(title).nothing()
+    chart = Chart(title)
+    ends = [value for dot in dots for value in (dot.low, dot.high, dot.floor or dot.low)]
+    chart.set_x(ends, value_label, log=True)
+    chart.height = _DOT_ROW * len(dots)
+    chart.axes.set(ylim=(chart.height, 0), yticks=[])
+    chart.axes.grid(axis="x")
+    for place, dot in enumerate(dots):
+        _draw_dot(chart, dot, _DOT_ROW * place)
+    told = "; ".join(f"{dot.name} {dot.text}" for dot in dots)
+    return chart.svg(f"Dots on an axis of {value_label}. {told}.")
+
+
+def _draw_dot(chart: Chart, dot: Dot, top: float) -> None:
+    """The name and the figure on one line, the drawing below them."""
+    colour, y = series_colour(dot.colour), top + 27
+    name = shorten(dot.name, WIDTH - text_width(dot.text) - LINE)
+    for x, side, text, shade in ((0, "left", name, INK), (1, "right", dot.text, MUTED)):
+        place: Any = ("figure fraction", "data")
+        chart.write(text, (x, top + 10), coords=place, ha=side, color=shade, in_layout=False)
+    chart.axes.hlines(y, dot.low, dot.high, colour, linewidth=6, alpha=0.35, gid="spread")
+    if dot.floor:
+        chart.axes.hlines(y, dot.floor, dot.value, colour, linewidth=1)
+        chart.axes.vlines(dot.floor, y - 6, y + 6, INK, linewidth=2, gid="floor")
+    chart.axes.plot(dot.value, y, "o", color=colour, markersize=9, gid="dot")
+
+
+def sheet(charts: Sequence[Markup], *, title: str) -> Markup:
+    """Charts two by two as one SVG file, which brings its colours and its ground along."""
+    n_columns = min(2, max(1, len(charts)))
+    placed, top = [], 0.0
+    for first in range(0, len(charts), n_columns):
+        row = [ET.fromstring(chart) for chart in charts[first : first + n_columns]]
+        heights = [float(chart.attrib["viewBox"].split()[3]) for chart in row]
+        for k, (chart, height) in enumerate(zip(row, heights, strict=True)):
+            x = k * (WIDTH + 2 * _PAD) + _PAD
+            box = {"x": x, "y": top + _PAD, "width": WIDTH, "height": height}
+            chart.attrib |= {key: f"{value:g}" for key, value in box.items()}
+            placed.append(chart)
+        top += max(heights) + 2 * _PAD
+    size = {"width": f"{n_columns * (WIDTH + 2 * _PAD):g}", "height": f"{max(top, 1.0):g}"}
+    root = ET.Element("svg", {"xmlns": "http://www.w3.org/2000/svg", **size, "role": "img"})
+    root.attrib |= {"viewBox": f"0 0 {size['width']} {size['height']}", "class": "chart"}
+    ET.SubElement(root, "title").text = clean(title)
+    ET.SubElement(root, "style").text = f"{chart_rules()}text{{font-family:{_FONTS}}}"
+    ET.SubElement(root, "rect", {**size, "rx": "8", "style": f"fill: {CARD}"})
+    root.extend(placed)
+    return Markup(ET.tostring(root, encoding="unicode", short_empty_elements=False))

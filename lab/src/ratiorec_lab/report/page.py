@@ -5,46 +5,23 @@ A page is a value made of values; `render` turns it into text and `write` into a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+import numbers
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
-from typing import Protocol
+from typing import Any, NamedTuple, TypeAlias
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
 
 from ratiorec.files import atomic_write
-from ratiorec_lab.report.markup import Markup, escape, join, tag
 from ratiorec_lab.report.style import style_sheet
-from ratiorec_lab.report.tables import Cell, Estimate, Table, cell_text
+from ratiorec_lab.report.writing import clean, format_column, format_number
 
-__all__ = [
-    "Block",
-    "Cell",
-    "Columns",
-    "Details",
-    "Entry",
-    "Estimate",
-    "Facts",
-    "Figure",
-    "Group",
-    "KeyValues",
-    "Listing",
-    "Page",
-    "Paragraph",
-    "Section",
-    "Table",
-    "render",
-    "write",
-]
-
-# Nothing may be loaded and nothing may run: the file is all there is.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-
-
-class Block(Protocol):
-    """A part of a section."""
-
-    def html(self, level: int) -> Markup:
-        """The block as markup, with its headings at this level."""
-        ...
+Block: TypeAlias = object
+"""A part of a section; the macro of its class's name in blocks.html.j2 writes it."""
 
 
 @dataclass(frozen=True)
@@ -53,112 +30,129 @@ class Paragraph:
 
     text: str
 
-    def html(self, level: int) -> Markup:
-        return tag("p", escape(self.text))
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with the ends of its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+Cell: TypeAlias = str | float | Estimate | None
+"""What stands in a table; None leaves the place empty."""
+
+
+class Written(NamedTuple):
+    """A cell as it is shown."""
+
+    text: str
+    css_class: str | None
+    interval: str = ""
+    is_best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows below headers; the first cell of a row names it.
+
+    A column of numbers is set to the right, with the same decimals in each row. In the columns
+    `highest` and `lowest` (counted from 0) the best value is marked.
+    """
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    caption: str
+    highest: Collection[int] = ()
+    lowest: Collection[int] = ()
+
+    def __post_init__(self) -> None:
+        for number, row in enumerate(self.rows):
+            if len(row) != len(self.headers):
+                raise ValueError(
+                    f"row {number} of «{self.caption}» has {len(row)} cells"
+                    f" for {len(self.headers)} headers"
+                )
+
+    def written(self) -> tuple[list[Written], list[list[Written]]]:
+        """The headers and the rows in writing."""
+        columns = [self._column(k) for k in range(len(self.headers))]
+        heads, *rows = map(list, zip(*columns, strict=True)) if columns else [[]]
+        return heads, rows
+
+    def _column(self, k: int) -> list[Written]:
+        cells = [row[k] for row in self.rows]
+        values = [_value(cell) for cell in cells]
+        finite = [value for value in values if math.isfinite(value)]
+        best = math.nan
+        if len(finite) > 1 and (k in self.highest or k in self.lowest):
+            best = max(finite) if k in self.highest else min(finite)
+        known = [cell for cell in cells if cell is not None]
+        css_class = "number" if known and all(map(_is_number, known)) else None
+        write = format_column(finite)
+        column = [Written(self.headers[k], css_class)]
+        for cell, value in zip(cells, values, strict=True):
+            text = write(value) if _is_number(cell) else cell_text(cell)
+            spread = ""
+            if isinstance(cell, Estimate):
+                spread = f"{write(cell.low)} to {write(cell.high)}"
+            column.append(Written(text, css_class, spread, is_best=value == best))
+        return column
+
+
+def cell_text(cell: Cell) -> str:
+    """A single cell in writing, without regard to others.
+
+    >>> cell_text(29858), cell_text("a"), cell_text(None)
+    ('29,858', 'a', '')
+    """
+    return format_number(_value(cell)) if _is_number(cell) else str(cell or "")
+
+
+def _is_number(cell: Cell) -> bool:
+    return isinstance(cell, numbers.Real | Estimate)  # numpy's numbers are registered as Real
+
+
+def _value(cell: Cell) -> float:
+    """What a cell is compared by; a cell without a number equals nothing."""
+    if isinstance(cell, Estimate):
+        return cell.value
+    return math.nan if cell is None or isinstance(cell, str) else float(cell)
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with words below it."""
+    """A chart with words below it, and its numbers for those who open them."""
 
     svg: Markup
     caption: str = ""
-
-    def html(self, level: int) -> Markup:
-        caption = tag("figcaption", escape(self.caption)) if self.caption else join()
-        return tag("figure", self.svg, caption)
+    numbers: Table | None = None
 
 
 @dataclass(frozen=True)
 class KeyValues:
-    """Figures worth seeing first, each under its name."""
+    """Figures worth seeing first, each under its name; or facts, one line each."""
 
     pairs: Mapping[str, Cell]
-
-    def html(self, level: int) -> Markup:
-        return tag(
-            "dl",
-            *(
-                tag("div", tag("dt", escape(key)), tag("dd", escape(cell_text(value))))
-                for key, value in self.pairs.items()
-            ),
-        )
-
-
-@dataclass(frozen=True)
-class Facts:
-    """What a reader may want to look up, each line under its name."""
-
-    pairs: Mapping[str, str]
-
-    def html(self, level: int) -> Markup:
-        return tag(
-            "dl",
-            *(
-                tag("div", tag("dt", escape(key)), tag("dd", escape(value)))
-                for key, value in self.pairs.items()
-            ),
-            class_="facts",
-        )
-
-
-@dataclass(frozen=True)
-class Details:
-    """A block that is there for those who open it."""
-
-    summary: str
-    block: Block
-
-    def html(self, level: int) -> Markup:
-        return tag("details", tag("summary", escape(self.summary)), self.block.html(level))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a listing, with a note at its end and a badge behind its text."""
-
-    text: str
-    note: str = ""
-    badge: str = ""
-
-    def html(self) -> Markup:
-        badge = tag("span", escape(self.badge), class_="badge") if self.badge else join()
-        gap = escape(" " if self.badge else "")
-        note = tag("span", escape(self.note), class_="note") if self.note else join()
-        return tag("li", tag("span", escape(self.text), gap, badge, class_="what"), note)
+    in_lines: bool = False
 
 
 @dataclass(frozen=True)
 class Listing:
-    """Entries below a heading, numbered where their order is a ranking."""
+    """Lines of text and note below a heading, numbered where their order is a ranking."""
 
     heading: str
-    entries: Sequence[Entry | str]
+    entries: Sequence[tuple[str, str]]
     numbered: bool = False
 
-    def html(self, level: int) -> Markup:
-        lines = [Entry(line) if isinstance(line, str) else line for line in self.entries]
-        content = tag("ol" if self.numbered else "ul", *(line.html() for line in lines))
-        if not lines:
-            content = tag("p", escape("nothing"))
-        return tag("div", _heading(self.heading, level), content, class_="listing")
 
-
-@dataclass(frozen=True, init=False)
-class Group:
-    """Blocks that belong together, below a heading of their own."""
+@dataclass(frozen=True)
+class Section:
+    """Blocks that belong together, below a heading."""
 
     heading: str
-    blocks: tuple[Block, ...]
-
-    def __init__(self, heading: str, *blocks: Block) -> None:
-        object.__setattr__(self, "heading", heading)
-        object.__setattr__(self, "blocks", blocks)
-
-    def html(self, level: int) -> Markup:
-        return join(
-            _heading(self.heading, level), *(block.html(level + 1) for block in self.blocks)
-        )
+    blocks: Sequence[Block]
 
 
 @dataclass(frozen=True)
@@ -167,34 +161,6 @@ class Columns:
 
     blocks: Sequence[Block]
     least_width: float | None = None  # of a card, in letters' sizes; charts need more than words
-
-    def html(self, level: int) -> Markup:
-        style = None if self.least_width is None else f"--least:{self.least_width:g}rem"
-        cards = [_card(block, level) for block in self.blocks]
-        return tag("div", *cards, class_="columns", style=style)
-
-
-_WITHOUT_CARD = (Paragraph, KeyValues, Facts, Columns)
-
-
-@dataclass(frozen=True, init=False)
-class Section:
-    """A heading and what stands below it."""
-
-    heading: str
-    blocks: tuple[Block, ...]
-
-    def __init__(self, heading: str, *blocks: Block) -> None:
-        object.__setattr__(self, "heading", heading)
-        object.__setattr__(self, "blocks", blocks)
-
-    def html(self, name: str) -> Markup:
-        """The section, which a link can reach under this name."""
-        blocks = [
-            block.html(3) if isinstance(block, _WITHOUT_CARD) else _card(block, 3)
-            for block in self.blocks
-        ]
-        return tag("section", _heading(self.heading, 2), *blocks, id=name)
 
 
 @dataclass(frozen=True)
@@ -209,30 +175,8 @@ class Page:
 
 def render(page: Page) -> str:
     """The page as one HTML document."""
-    names = [f"section-{number}" for number in range(1, len(page.sections) + 1)]
-    links = [
-        tag("li", tag("a", escape(section.heading), href=f"#{name}"))
-        for name, section in zip(names, page.sections, strict=True)
-    ]
-    contents = tag("nav", tag("ul", *links), aria_label="Contents") if len(links) > 2 else join()
-    lead = tag("p", escape(page.lead), class_="lead") if page.lead else join()
-    body = tag(
-        "body",
-        tag("header", _heading(page.title, 1), lead, contents),
-        tag(
-            "main",
-            *(section.html(name) for name, section in zip(names, page.sections, strict=True)),
-        ),
-        tag("footer", tag("p", escape(page.footer))) if page.footer else join(),
-    )
-    head = (
-        '<meta charset="utf-8"/>'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}"/>'
-        '<meta name="viewport" content="width=device-width,initial-scale=1"/>'
-        '<meta name="color-scheme" content="light dark"/>'
-        f"<title>{escape(page.title)}</title><style>{style_sheet()}</style>"
-    )
-    return f'<!DOCTYPE html>\n<html lang="en-GB"><head>{head}</head>\n{body}</html>\n'
+    template = _environment().get_template("page.html.j2")
+    return template.render(page=page, style=Markup(style_sheet()))
 
 
 def write(page: Page, path: str | Path) -> None:
@@ -242,9 +186,29 @@ def write(page: Page, path: str | Path) -> None:
         handle.write(content)
 
 
-def _heading(text: str, level: int) -> Markup:
-    return tag(f"h{min(level, 6)}", escape(text))
+def html(block: Block, level: int = 3, *, card: bool = False) -> Markup:
+    """A block as markup, with its headings at this level."""
+    macros = _environment().get_template("blocks.html.j2").module
+    written = Markup(getattr(macros, type(block).__name__)(block, level))
+    if card and not isinstance(block, Paragraph | KeyValues | Columns):
+        return Markup('<div class="card">{}</div>').format(written)
+    return written
 
 
-def _card(block: Block, level: int) -> Markup:
-    return tag("div", block.html(level), class_="card")
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        finalize=_writable,
+    )
+    environment.filters |= {"html": html, "cell_text": cell_text}
+    return environment
+
+
+def _writable(value: Any) -> Any:
+    return clean(value) if type(value) is str else value

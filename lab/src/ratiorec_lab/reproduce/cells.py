@@ -1,17 +1,37 @@
-"""One training run of a reproduction, under a name that is derived from what it is."""
+"""Cells: single training runs, each with the settings that a protocol makes of a preset.
+
+The protocol `validated` changes nothing: every setting is the preset's, and early stopping chooses
+the step on held-out training pairs. `paper` fixes what the paper fixes: batches, λ, D̄ and number
+of steps of each data set; nothing is chosen at all. A quick run is short on small data, to see that
+everything works and nothing more.
+"""
 
 from __future__ import annotations
 
 import math
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 from typing import Any
 
-from ratiorec.config import to_table
-from ratiorec.settings import AnySettings
-from ratiorec_lab.reproduce.names import SMALL, dataset_name
-from ratiorec_lab.reproduce.protocols import Changes, laid_over, settings_of
+import numpy as np
+
+from ratiorec.batches.settings import PairBatches
+from ratiorec.config import resolve, to_table
+from ratiorec.data.interactions import Dataset
+from ratiorec.data.synthetic import Synthetic
+from ratiorec.encoders.settings import MultVAE
+from ratiorec.presets import preset as preset_settings
+from ratiorec.settings import AnySettings, Settings, SolverSettings, Training, TwoStageSettings
+from ratiorec_lab.reproduce.published import SMALL, dataset_name
+
+VALIDATED, PAPER = "validated", "paper"
+PROTOCOLS = (VALIDATED, PAPER)
+L2, BOUND, RATE = "training.l2", "risk.upper_bound", "training.learning_rate"
+
+Changes = Mapping[str, float]
+"""Settings by their dotted names, as `fit --set` takes them."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +53,18 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """`dregn-cf+training.penalty=0.02+validation`."""
+        """`dregn-cf+training.l2=0.02+validation`."""
         changed = (f"{name}={value:g}" for name, value in self.changes)
         return "+".join([self.preset, *changed, *(["validation"] if self.on_validation else [])])
 
     @property
     def path(self) -> str:
-        """Where its files lie, without an ending."""
+        """Path of its files, without an ending."""
         return f"{self.protocol}/{self.dataset}/{self.name}-seed{self.seed}"
 
     @property
     def title(self) -> str:
-        """Who it is, for a line of progress."""
+        """Name of the cell in a line of progress."""
         return f"{dataset_name(self.dataset)}, {self.name}, seed {self.seed}"
 
 
@@ -73,7 +93,7 @@ def cell_of(
         seed,
         tuple(sorted(changed.items())),
         on_validation,
-        settings=laid_over(start, changed),
+        settings=_with_changes(start, changed),
     )
 
 
@@ -97,3 +117,144 @@ def setting_in(table: Mapping[str, Any], name: str) -> Any:
     for word in name.split("."):
         found = found[word]
     return found
+
+
+def settings_of(
+    preset: str, dataset: str, *, protocol: str, on_validation: bool
+) -> AnySettings | None:
+    """The settings of a preset under a protocol; None where the protocol has none.
+
+    With `on_validation` a run is judged on held-out training pairs alone. Under `paper` it then
+    takes all its steps, and is validated often enough to draw a curve.
+    """
+    settings = preset_settings(preset)
+    if protocol == PAPER:
+        changes = _paper_changes(preset, dataset)
+        if changes is None:
+            return None
+        settings = _with_changes(settings, changes)
+    if dataset == SMALL:
+        settings = _with_changes(settings, _quick_changes(settings))
+    if protocol == PAPER and on_validation:
+        assert isinstance(settings.stopping, Training), f"{preset} has no epochs"
+        settings = _with_changes(settings, _no_early_stopping(preset, settings.stopping.epochs))
+    return settings
+
+
+def _with_changes(settings: AnySettings, changes: Changes) -> AnySettings:
+    if not changes:
+        return settings
+    return resolve(settings, assignments=[f"{name}={value}" for name, value in changes.items()])
+
+
+# The protocol `paper`
+
+_BOUNDED = ("dregn-cf", "dregn-cf-no-is", "dregn-cf-uniform", "dregn-cf-popularity")
+_UNBOUNDED = ("dregn-cf-no-nn", "dre")
+_PAIRWISE = ("lightgcn", "lightgcn-dns")
+_STATIC = "dregn-cf-static"
+PRESETS_OF_THE_PAPER = (*_BOUNDED, *_UNBOUNDED, *_PAIRWISE, "pu", _STATIC)
+
+
+@dataclass(frozen=True)
+class FixedSettings:
+    """Settings of the paper on one data set.
+
+    It prints the users of a batch and the number of steps. λ and D̄ are those of its authors'
+    program; the learning rate, which it chose from .01 to .1 and does not print, is ours. An epoch
+    deals every user once in batches of at most `n_users`, so steps become whole epochs.
+    """
+
+    n_users: int
+    epochs: int
+    l2: float
+    upper_bound: float = 70
+    learning_rate: float = 0.02
+
+    def changes(self, *, bounded: bool = True, regularised: bool = True) -> dict[str, float]:
+        """The settings by name."""
+        found = {
+            "batches.n_users": self.n_users,
+            "batches.min_steps_per_epoch": 1,
+            RATE: self.learning_rate,
+            "training.epochs": self.epochs,
+        }
+        bound = {BOUND: self.upper_bound} if bounded else {}
+        return found | bound | ({L2: self.l2} if regularised else {})
+
+
+_AMAZON = FixedSettings(6_000, 53, 0.05, upper_bound=80)
+FIXED: Mapping[str, FixedSettings] = MappingProxyType(
+    {
+        "gowalla": FixedSettings(9_500, 60, 0.06),
+        "yelp2018": FixedSettings(12_000, 160, 0.05),
+        "amazon-book": _AMAZON,
+        "amazon-book-75": _AMAZON,
+    }
+)
+# LightGCN's authors' settings, which the paper says it used
+_LIGHTGCN = {"batches.n_pairs": 2048, RATE: 0.001, L2: 0.0001, "training.epochs": 1000}
+
+
+def _paper_changes(preset: str, dataset: str) -> dict[str, float] | None:
+    if preset not in PRESETS_OF_THE_PAPER:
+        return None
+    if dataset == SMALL:
+        return {}
+    fixed = FIXED.get(dataset)
+    if fixed is None or preset in _PAIRWISE:
+        return None if fixed is None else _LIGHTGCN
+    if preset == _STATIC:
+        whole = fixed.changes()
+        return {f"{stage}.{n}": v for stage in ("first", "second") for n, v in whole.items()}
+    # a probability and a ratio differ in scale, and so do their λ
+    return fixed.changes(bounded=preset in _BOUNDED, regularised=preset != "pu")
+
+
+def _no_early_stopping(preset: str, epochs: int) -> dict[str, float]:
+    """All epochs; validation every ten steps, LightGCN's less often."""
+    stage = "second." if preset == _STATIC else ""
+    found: dict[str, float] = {f"{stage}training.patience": epochs}
+    if preset not in _PAIRWISE:
+        found |= {
+            f"{stage}training.validate_every_epochs": 1,
+            f"{stage}training.min_steps_between_validations": 10,
+        }
+    return found
+
+
+# The quick run
+
+_POPULATION = Synthetic(n_users=240, n_items=100, mean_pairs=20)
+
+
+def small_dataset() -> Dataset:
+    """Pairs of a synthetic population, always the same."""
+    return replace(_POPULATION(rng=np.random.default_rng(0)).dataset, name=SMALL)
+
+
+def _quick_changes(settings: AnySettings) -> dict[str, float]:
+    """Changes that make training short: small vectors, few steps; λ, D̄ and the rate stay."""
+    if isinstance(settings, SolverSettings):
+        return {}
+    if isinstance(settings, TwoStageSettings):
+        stages = {"second": settings.second, "first": settings.first}
+        found = {f"{n}.{k}": v for n, one in stages.items() for k, v in _shortened(one).items()}
+        return found | {"first.training.epochs": 3}
+    return _shortened(settings)
+
+
+def _shortened(settings: Settings) -> dict[str, float]:
+    training: dict[str, float] = {
+        "training.epochs": 12,
+        "training.validate_every_epochs": 2,
+        "training.min_steps_between_validations": 1,
+        "training.patience": 3,
+    }
+    encoder: dict[str, float] = {"encoder.dimension": 8}
+    if isinstance(settings.encoder, MultVAE):
+        encoder = {"encoder.hidden": 16, "encoder.latent": 8}
+    batches: dict[str, float] = {"batches.n_users": 60}
+    if isinstance(settings.batches, PairBatches):
+        batches = {"batches.n_pairs": 1024}
+    return training | encoder | batches | {"batches.min_steps_per_epoch": 4}

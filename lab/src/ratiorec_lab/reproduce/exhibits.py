@@ -1,4 +1,4 @@
-"""What a report shows: tables, curves and bars as data, whoever draws them."""
+"""Exhibits of a report: tables, curves and bars as data, whoever draws them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Measured:
 
     @property
     def mean(self) -> float | None:
-        """Over the seeds; None where nothing was run."""
+        """Mean over the seeds; None where nothing was run."""
         return statistics.fmean(self.values) if self.values else None
 
     @property

@@ -1,15 +1,25 @@
-"""What is to be reproduced: the protocol, the data sets, the seeds, and which cells follow."""
+"""The plan of a reproduction, and what the files hold of it.
+
+A plan is the protocol, the data sets and the seeds, from which the cells follow; findings are the
+records of these cells: everything that a report may say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.settings import SolverSettings
-from ratiorec_lab.reproduce.cells import Cell, cell_of
-from ratiorec_lab.reproduce.names import PAPER_DATASETS, SMALL
-from ratiorec_lab.reproduce.protocols import PAPER, VALIDATED, Changes, require_protocol
+from ratiorec_lab.reproduce.cells import PAPER, PROTOCOLS, VALIDATED, Cell, Changes, cell_of
+from ratiorec_lab.reproduce.exhibits import Measured
+from ratiorec_lab.reproduce.published import PAPER_DATASETS, SMALL, By, quality
+from ratiorec_lab.reproduce.records import CellFiles, Record, was_cut
+from ratiorec_lab.reproduce.wording import listed
+
+ABSENT = "no verified copy of it was found"
+NO_SETTINGS = "the paper prints neither its settings nor its number of steps"
 
 
 @dataclass(frozen=True)
@@ -25,7 +35,8 @@ class Plan:
     whole_grid: bool = False
 
     def __post_init__(self) -> None:
-        require_protocol(self.protocol)
+        if self.protocol not in PROTOCOLS:
+            raise unknown_choice("unknown protocol", self.protocol, PROTOCOLS, where="--protocol")
         for option, values in (("--seeds", self.seeds), ("--datasets", self.datasets)):
             if not values or len(set(values)) < len(values):
                 raise ConfigError(
@@ -96,3 +107,64 @@ def _is_seedless(cell: Cell) -> bool:
     """Whether no seed can change the test figures: solved in one sweep, with nothing to choose."""
     settings = cell.settings
     return isinstance(settings, SolverSettings) and settings.solver.n_sweeps == 1
+
+
+@dataclass(frozen=True)
+class Findings:
+    """Finished cells of a plan, read from files alone."""
+
+    plan: Plan
+    files: CellFiles
+
+    @cached_property
+    def _read(self) -> dict[Cell, Record | None]:
+        return {}
+
+    def record(self, cell: Cell | None) -> Record | None:
+        """The record of a cell, where it is finished."""
+        if cell is None:
+            return None
+        if cell not in self._read:
+            self._read[cell] = self.files.finished(cell)
+        return self._read[cell]
+
+    def records(self, cells: Iterable[Cell]) -> list[Record]:
+        """The records of those cells that are finished."""
+        return [record for cell in cells if (record := self.record(cell)) is not None]
+
+    def named_records(self, cells: Mapping[str, Cell | None]) -> dict[str, Record]:
+        """The records of those named cells that are finished."""
+        found = {name: self.record(cell) for name, cell in cells.items()}
+        return {name: record for name, record in found.items() if record is not None}
+
+    def why_missing(self, cells: Sequence[Cell | None]) -> str:
+        """The reason why no cell of these has a record; empty where they are still to be run."""
+        known = [cell for cell in cells if cell is not None]
+        if not known:
+            return NO_SETTINGS
+        if self.files.statistics(known[0].dataset) is None:
+            return ABSENT
+        failures = [self.files.failure(cell) for cell in known]
+        stale = [self.files.why_not_used(cell) for cell in known]
+        told = [*failures, *(f"its file is not used, since {why}" for why in stale if why)]
+        return next((reason for reason in told if reason), "")
+
+    def tested(self, preset: str, dataset: str, metric: str, figures: By) -> Measured:
+        """A test figure over the seeds, beside the published one, with what must be known of it."""
+        cells = list(self.plan.cells(preset, dataset))
+        records = self.records(cells)
+        printed = quality(figures, preset, dataset, metric)
+        if not records:
+            return Measured((), printed, self.why_missing(cells))
+        values = tuple(record["test"][metric] for record in records)
+        return Measured(values, printed, " ".join(_caveats(records, len(cells))))
+
+
+def _caveats(records: Sequence[Record], n_seeds: int) -> Iterator[str]:
+    if cut := [record for record in records if was_cut(record)]:
+        budgets = listed(sorted({f"{record['max_seconds']:g} s" for record in cut}))
+        seeds = listed([str(record["seed"]) for record in cut])
+        whose = "" if n_seeds == 1 else f" with seed {seeds}"
+        yield f"Cut by its time budget of {budgets}{whose}."
+    if len(records) < n_seeds:
+        yield f"{len(records)} of {n_seeds} seeds."

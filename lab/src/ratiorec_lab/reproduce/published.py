@@ -1,4 +1,4 @@
-"""The paper's figures as it prints them.
+"""Published figures as the paper prints them, and its names of data sets, methods and metrics.
 
 Figures 1 to 5 hold no numbers in writing; what the text says of them stands here. Three places
 look like slips and are kept as printed: Table 1 speaks of four data sets and has three; Table 3
@@ -12,9 +12,43 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+PAPER_DATASETS = ("gowalla", "yelp2018", "amazon-book")
+STAND_IN = "amazon-book-75"  # for amazon-book, where that cannot be had
+SMALL = "synthetic-small"  # of a quick run
+
+METRICS: Mapping[str, str] = MappingProxyType({"recall@20": "R@20", "ndcg@20": "nDCG@20"})
+SELECTED_BY = "ndcg@20"
+
+_DATASETS = {"gowalla": "Gowalla", "yelp2018": "Yelp2018", "amazon-book": "Amazon-Book"}
+_METHODS = {
+    "ngcf": "NGCF",
+    "mult-vae": "Mult-VAE",
+    "enmf": "ENMF",
+    "lightgcn": "LightGCN",
+    "lightgcn-dns": "LightGCN-DNS",
+    "dregn-cf": "DREGN-CF",
+    "dregn-cf-fast": "DREGN-CF (spectral start)",
+    "dregn-cf-uniform": "DREGN-CF-UNI-W",
+    "bpr-mf": "BPR-MF",
+    "wmf": "WMF",
+    "ease": "EASE",
+    "item-knn": "item-kNN",
+    "implicit-als": "implicit's ALS",
+}
+
+
+def dataset_name(name: str) -> str:
+    """A data set as the paper writes it; others as they are called here."""
+    return _DATASETS.get(name, name)
+
+
+def method_name(preset: str) -> str:
+    """A preset as the paper writes it; others as they are called here."""
+    return _METHODS.get(preset, preset)
+
 
 class Counts(NamedTuple):
-    """A line of Table 1."""
+    """Size of a data set: a line of Table 1."""
 
     n_users: int
     n_items: int
@@ -23,7 +57,7 @@ class Counts(NamedTuple):
 
 
 class Quality(NamedTuple):
-    """R@20 and nDCG@20."""
+    """R@20 and nDCG@20 of a method on a data set."""
 
     recall: float
     ndcg: float
@@ -33,8 +67,8 @@ class Quality(NamedTuple):
         return {"recall@20": self.recall, "ndcg@20": self.ndcg}[metric]
 
 
-class Effort(NamedTuple):
-    """What section 5.3 says of a method on one data set; None where it says nothing."""
+class PublishedEffort(NamedTuple):
+    """Training of a method on one data set as section 5.3 tells it; None where it does not."""
 
     steps: int | None = None
     seconds_per_step: float | None = None
@@ -47,9 +81,8 @@ By = Mapping[str, Mapping[str, Quality]]
 
 def _by_dataset(*figures: float) -> Mapping[str, Quality]:
     pairs = zip(figures[::2], figures[1::2], strict=True)
-    datasets = ("gowalla", "yelp2018", "amazon-book")
     return MappingProxyType(
-        {name: Quality(*pair) for name, pair in zip(datasets, pairs, strict=False)}
+        {name: Quality(*pair) for name, pair in zip(PAPER_DATASETS, pairs, strict=True)}
     )
 
 
@@ -99,23 +132,15 @@ ABLATION: By = MappingProxyType(
 QUALITY: By = MappingProxyType({**ABLATION, **EFFECTIVENESS, **ELSEWHERE})
 
 # Figure 1, as far as section 5.3 has numbers; on one Tesla P100
-EFFICIENCY: Mapping[str, Mapping[str, Effort]] = MappingProxyType(
+EFFICIENCY: Mapping[tuple[str, str], PublishedEffort] = MappingProxyType(
     {
-        "dregn-cf": MappingProxyType(
-            {
-                "gowalla": Effort(240, 0.301),
-                "yelp2018": Effort(480, 0.360),
-                "amazon-book": Effort(480),
-            }
-        ),
-        "enmf": MappingProxyType(
-            {
-                "gowalla": Effort(123, 1.036),
-                "yelp2018": Effort(302, 1.630),
-                "amazon-book": Effort(3120),
-            }
-        ),
-        "mult-vae": MappingProxyType({"amazon-book": Effort(910, 3.156, 2889)}),
+        ("dregn-cf", "gowalla"): PublishedEffort(240, 0.301),
+        ("dregn-cf", "yelp2018"): PublishedEffort(480, 0.360),
+        ("dregn-cf", "amazon-book"): PublishedEffort(480),
+        ("enmf", "gowalla"): PublishedEffort(123, 1.036),
+        ("enmf", "yelp2018"): PublishedEffort(302, 1.630),
+        ("enmf", "amazon-book"): PublishedEffort(3120),
+        ("mult-vae", "amazon-book"): PublishedEffort(910, 3.156, 2889),
     }
 )
 
@@ -126,13 +151,13 @@ def quality(figures: By, preset: str, dataset: str, metric: str) -> float | None
     return None if found is None else found.of(metric)
 
 
-def effort(preset: str, dataset: str) -> Effort:
-    """What is known of a method's training; the time is steps by their time where it is not told.
+def effort(preset: str, dataset: str) -> PublishedEffort:
+    """Published training of a method; time not told is steps by their time.
 
     >>> effort("dregn-cf", "gowalla").seconds
     72.24
     """
-    found = EFFICIENCY.get(preset, {}).get(dataset, Effort())
+    found = EFFICIENCY.get((preset, dataset), PublishedEffort())
     if found.seconds is None and found.steps is not None and found.seconds_per_step is not None:
         return found._replace(seconds=found.steps * found.seconds_per_step)
     return found

@@ -1,20 +1,22 @@
-"""Plain sentences about every place where figures differ from the published ones."""
+"""Remarks: plain sentences about every place where figures differ from the published ones."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ratiorec_lab.reproduce.cells import Cell
 from ratiorec_lab.reproduce.exhibits import NOT_RUN, Measured
-from ratiorec_lab.reproduce.names import METRICS, STAND_IN, dataset_name, figure, listed
-from ratiorec_lab.reproduce.wording import difference_text
+from ratiorec_lab.reproduce.plan import Findings
+from ratiorec_lab.reproduce.published import METRICS, STAND_IN, dataset_name
+from ratiorec_lab.reproduce.wording import difference_text, figure, listed
 
 TOLERANCE = 0.01  # relative
 
 
 @dataclass(frozen=True)
-class Figure:
+class TableFigure:
     """One figure of a table with the places it stands in."""
 
     method: str
@@ -23,11 +25,34 @@ class Figure:
     measured: Measured
     is_papers: bool = True  # whether the published figure is the paper's
 
+    @property
+    def mean(self) -> float:
+        """Our mean, of a figure that there is."""
+        mean = self.measured.mean
+        assert mean is not None
+        return mean
 
-def of_table(figures: Sequence[Figure]) -> Iterator[str]:
-    """What differs, what is ordered otherwise, what was cut, what was not run."""
+    @property
+    def published(self) -> float:
+        """The published figure, where there is one."""
+        assert self.measured.published is not None
+        return self.measured.published
+
+    @property
+    def difference(self) -> float:
+        """Relative difference, where there is one."""
+        return self.mean / self.published - 1
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether there is our figure and a published one."""
+        return self.measured.relative_difference is not None
+
+
+def of_table(figures: Sequence[TableFigure]) -> Iterator[str]:
+    """All differences, other orders, what was cut and what was not run."""
     yield from differences(figures)
-    for dataset, metric in _panels(figures):
+    for dataset, metric in dict.fromkeys((f.dataset, f.metric) for f in figures):
         yield from swaps([f for f in figures if (f.dataset, f.metric) == (dataset, metric)])
     yield from caveats(figures)
     yield from not_run(figures)
@@ -35,59 +60,54 @@ def of_table(figures: Sequence[Figure]) -> Iterator[str]:
         yield f"{STAND_IN} is a part of Amazon-Book; no published figure compares with those on it."
 
 
-def differences(figures: Iterable[Figure]) -> Iterator[str]:
+def differences(figures: Iterable[TableFigure]) -> Iterator[str]:
     """A sentence for each method and data set where a figure is off by more than 1 %."""
-    groups = itertools.groupby(
-        sorted(figures, key=lambda f: f.dataset), key=lambda f: (f.dataset, f.method)
-    )
-    n_compared, n_off = 0, 0
-    for (dataset, method), group in groups:
-        compared = [f for f in group if f.measured.relative_difference is not None]
-        n_compared += len(compared)
-        off = [f for f in compared if abs(_share(f)) > TOLERANCE]
-        n_off += len(off)
-        if off:
-            yield f"{dataset_name(dataset)}, {method}: {', '.join(map(_difference, off))}."
-    if n_compared and not n_off:
-        yield f"All {n_compared} figures are within 1 % of the published ones."
+    compared = sorted((f for f in figures if f.is_compared), key=lambda f: f.dataset)
+    off = [f for f in compared if abs(f.difference) > TOLERANCE]
+    for (dataset, method), group in itertools.groupby(off, key=lambda f: (f.dataset, f.method)):
+        yield f"{dataset_name(dataset)}, {method}: {', '.join(map(_difference, group))}."
+    if compared and not off:
+        yield f"All {len(compared)} figures are within 1 % of the published ones."
 
 
-def swaps(figures: Sequence[Figure]) -> Iterator[str]:
+def _difference(f: TableFigure) -> str:
+    relation = f"{beyond(f.mean, f.published)} the published {figure(f.published)}"
+    interval = f.measured.interval
+    inside = interval is not None and interval[0] <= f.published <= interval[1]
+    note = " (inside our 95 % interval)" if inside else ""
+    return f"{METRICS[f.metric]} {figure(f.mean)} is {relation}{note}"
+
+
+def swaps(figures: Sequence[TableFigure]) -> Iterator[str]:
     """A sentence for each pair of methods that the paper has in the other order."""
-    known = [f for f in figures if _is_comparable(f)]
+    known = [f for f in figures if f.is_papers and f.is_compared]
     for one, other in itertools.combinations(known, 2):
-        above, below = (one, other) if _printed(one) > _printed(other) else (other, one)
-        if _printed(above) == _printed(below) or _mean(above) > _mean(below):
+        above, below = (one, other) if one.published > other.published else (other, one)
+        if above.published == below.published or above.mean > below.mean:
             continue
         yield (
             f"{dataset_name(one.dataset)}, {METRICS[one.metric]}: the paper has {above.method} "
-            f"above {below.method} ({figure(_printed(above))} and {figure(_printed(below))}), "
-            f"ours are {_relation(above, below)}."
+            f"above {below.method} ({figure(above.published)} and {figure(below.published)}), "
+            f"ours are the other way round ({figure(above.mean)} and {figure(below.mean)}; "
+            f"{_chance(above.measured, below.measured)})."
         )
 
 
-def _is_comparable(f: Figure) -> bool:
-    return f.is_papers and f.measured.published is not None and bool(f.measured.values)
+def _chance(above: Measured, below: Measured) -> str:
+    if above.interval is None or below.interval is None:
+        return "too few seeds to say whether by chance"
+    overlap = "overlap" if above.interval[1] >= below.interval[0] else "do not overlap"
+    return f"their 95 % intervals {overlap}"
 
 
-def _relation(above: Figure, below: Figure) -> str:
-    ours = f"{figure(_mean(above))} and {figure(_mean(below))}"
-    ends = above.measured.interval, below.measured.interval
-    if ends[0] is None or ends[1] is None:
-        return f"the other way round ({ours}; too few seeds to say whether by chance)"
-    if ends[0][1] >= ends[1][0]:
-        return f"the other way round ({ours}; their 95 % intervals overlap)"
-    return f"the other way round ({ours}; their 95 % intervals do not overlap)"
-
-
-def caveats(figures: Iterable[Figure]) -> Iterator[str]:
-    """What must be known of figures that there are, with all methods it holds for."""
+def caveats(figures: Iterable[TableFigure]) -> Iterator[str]:
+    """A sentence for each remark on figures that there are, with all methods it holds for."""
     for (dataset, remark), methods in _by_remark(f for f in figures if f.measured.values).items():
         if remark:
             yield f"{dataset_name(dataset)}, {listed(methods)}: {remark}"
 
 
-def not_run(figures: Iterable[Figure]) -> Iterator[str]:
+def not_run(figures: Iterable[TableFigure]) -> Iterator[str]:
     """A sentence for each reason on each data set."""
     planned = list(figures)
     missing = _by_remark(f for f in planned if not f.measured.values)
@@ -96,13 +116,24 @@ def not_run(figures: Iterable[Figure]) -> Iterator[str]:
         yield why_not_run(dataset, [] if set(methods) == everyone else methods, reason)
 
 
-def _by_remark(figures: Iterable[Figure]) -> dict[tuple[str, str], list[str]]:
+def _by_remark(figures: Iterable[TableFigure]) -> dict[tuple[str, str], list[str]]:
     """The methods for each data set and remark, by data set."""
-    found: dict[tuple[str, str], list[str]] = {}
+    found: dict[tuple[str, str], dict[str, None]] = {}
     for f in figures:
-        methods = found.setdefault((f.dataset, f.measured.remark), [])
-        methods += [] if f.method in methods else [f.method]
-    return found
+        found.setdefault((f.dataset, f.measured.remark), {})[f.method] = None
+    return {place: list(methods) for place, methods in found.items()}
+
+
+def missing_lines(
+    findings: Findings, dataset: str, cells: Mapping[str, Cell | None]
+) -> Iterator[str]:
+    """A sentence for each reason why named runs are not there."""
+    reasons: dict[str, list[str]] = {}
+    for name, cell in cells.items():
+        if findings.record(cell) is None:
+            reasons.setdefault(findings.why_missing([cell]), []).append(name)
+    for reason, names in reasons.items():
+        yield why_not_run(dataset, [] if len(names) == len(cells) else names, reason)
 
 
 def why_not_run(dataset: str, methods: list[str], reason: str) -> str:
@@ -113,55 +144,24 @@ def why_not_run(dataset: str, methods: list[str], reason: str) -> str:
     return f"{who}: {NOT_RUN}: {reason.removesuffix('.')}."
 
 
-def within_or_above(figures: Sequence[Figure]) -> Iterator[str]:
+def within_or_above(figures: Sequence[TableFigure]) -> Iterator[str]:
     """For each data set, whether a method reaches the published figures to 1 %."""
-    compared = [f for f in figures if f.measured.relative_difference is not None]
+    compared = [f for f in figures if f.is_compared]
     for dataset in dict.fromkeys(f.dataset for f in compared):
         own = [f for f in compared if f.dataset == dataset]
-        reaches = all(_share(f) >= -TOLERANCE for f in own)
-        shares = listed(
-            [f"{METRICS[f.metric]} {difference_text(_mean(f), _printed(f))}" for f in own]
-        )
+        reaches = all(f.difference >= -TOLERANCE for f in own)
         verdict = (
             "is within 1 % of the paper or above it" if reaches else "falls short of the paper"
         )
-        yield f"{dataset_name(dataset)}: {own[0].method} {verdict} ({shares})."
+        shares = [f"{METRICS[f.metric]} {difference_text(f.mean, f.published)}" for f in own]
+        yield f"{dataset_name(dataset)}: {own[0].method} {verdict} ({listed(shares)})."
 
 
 def beyond(ours: float, than: float) -> str:
-    """By how much one figure is above or below another.
+    """The share by which one figure is above or below another.
 
     >>> beyond(0.11, 0.1), beyond(0.09, 0.1)
     ('10.0 % above', '10.0 % below')
     """
     share = ours / than - 1
     return f"{100 * abs(share):.1f} % {'above' if share >= 0 else 'below'}"
-
-
-def _difference(f: Figure) -> str:
-    printed = _printed(f)
-    text = f"{METRICS[f.metric]} {figure(_mean(f))} is {beyond(_mean(f), printed)} the published "
-    interval = f.measured.interval
-    inside = interval is not None and interval[0] <= printed <= interval[1]
-    return text + figure(printed) + (" (inside our 95 % interval)" if inside else "")
-
-
-def _panels(figures: Iterable[Figure]) -> list[tuple[str, str]]:
-    return list(dict.fromkeys((f.dataset, f.metric) for f in figures))
-
-
-def _share(f: Figure) -> float:
-    share = f.measured.relative_difference
-    assert share is not None
-    return share
-
-
-def _mean(f: Figure) -> float:
-    mean = f.measured.mean
-    assert mean is not None
-    return mean
-
-
-def _printed(f: Figure) -> float:
-    assert f.measured.published is not None
-    return f.measured.published

@@ -1,24 +1,100 @@
-"""The report of a reproduction, built from files alone: the same files, the same report."""
+"""Targets by name, and the report on them, built from files alone: same files, same report."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import difflib
+import fnmatch
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Protocol
 
+from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.files import atomic_write, make_folder, write_json
-from ratiorec_lab.reproduce.cell_files import Record
-from ratiorec_lab.reproduce.curves import machine_of
+from ratiorec_lab.reproduce.cells import PAPER, VALIDATED, Cell
 from ratiorec_lab.reproduce.exhibits import Exhibit, Measured, TableExhibit
-from ratiorec_lab.reproduce.findings import Findings
+from ratiorec_lab.reproduce.figures import FigDns, FigEfficiency, FigStaticAdaptive
 from ratiorec_lab.reproduce.markdown import write_markdown
-from ratiorec_lab.reproduce.names import dataset_name
 from ratiorec_lab.reproduce.page import write_page
-from ratiorec_lab.reproduce.plan import Plan
-from ratiorec_lab.reproduce.protocols import PAPER, VALIDATED
-from ratiorec_lab.reproduce.search import Search
-from ratiorec_lab.reproduce.targets import ALL, Target, cells_of
+from ratiorec_lab.reproduce.plan import Findings, Plan
+from ratiorec_lab.reproduce.published import dataset_name
+from ratiorec_lab.reproduce.records import Record, machine_of
+from ratiorec_lab.reproduce.tables import TableAblation, TableDatasets, TableEffectiveness
+from ratiorec_lab.reproduce.tuning import FigSensitivity, Search
+
+ALL = "all"
+
+
+class Target(Protocol):
+    """A table or a figure: the runs that it needs, and what it makes of them."""
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """The runs, some of which other targets need too."""
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """The tables and figures of a report, from files alone."""
+
+
+TARGETS: Mapping[str, Target] = MappingProxyType(
+    {
+        "table-datasets": TableDatasets(),
+        "table-effectiveness": TableEffectiveness(),
+        "fig-efficiency": FigEfficiency(),
+        "table-ablation": TableAblation(),
+        "fig-static-adaptive": FigStaticAdaptive(),
+        "fig-dns": FigDns(),
+        "fig-sensitivity": FigSensitivity(),
+        "search": Search(),
+    }
+)
+
+
+def named(target: str) -> list[Target]:
+    """The targets that a name stands for."""
+    if target == ALL:
+        return list(TARGETS.values())
+    if target not in TARGETS:
+        raise unknown_choice("unknown target", target, [*TARGETS, ALL], where="TARGET")
+    return [TARGETS[target]]
+
+
+def cells_of(
+    targets: Sequence[Target], plan: Plan, *, only: Sequence[str] | None = None
+) -> list[Cell]:
+    """Every cell of the targets once; with `only` those whose names match one of its patterns.
+
+    Points of the whole grid may be named although a selection of it is planned.
+    """
+    planned = _cells(targets, plan)
+    if only is None:
+        return planned
+    everything = [*planned, *_cells(targets, replace(plan, whole_grid=True))]
+    chosen: list[Cell] = []
+    for pattern in only:
+        found = [cell for cell in planned if fnmatch.fnmatchcase(cell.name, pattern)]
+        found = found or [cell for cell in everything if cell.name == pattern]
+        if not found:
+            raise _unknown_cell(pattern, list(dict.fromkeys(cell.name for cell in planned)))
+        chosen += found
+    return list(dict.fromkeys(chosen))
+
+
+def _cells(targets: Sequence[Target], plan: Plan) -> list[Cell]:
+    return list(dict.fromkeys(cell for target in targets for cell in target.cells(plan)))
+
+
+def _unknown_cell(pattern: str, names: Sequence[str]) -> ConfigError:
+    near = difflib.get_close_matches(pattern, names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    shown = ", ".join(names[:20]) + (", …" if len(names) > 20 else "")
+    return ConfigError(
+        "no cell has such a name",
+        where="--only",
+        found=repr(pattern),
+        wanted=f"names or patterns of {shown or 'cells, of which this target has none'}{hint}",
+    )
+
 
 _PROTOCOLS = {
     VALIDATED: "validated: the stopping step is chosen on a tenth of each user's training pairs, "
@@ -30,7 +106,7 @@ _QUICK = "a quick run on a few synthetic pairs, which shows only that everything
 
 @dataclass(frozen=True)
 class Report:
-    """Everything that is told; `chosen` are settings as TOML by data set."""
+    """Facts, tables and figures of a reproduction; `chosen` are settings as TOML by data set."""
 
     title: str
     facts: Mapping[str, str]
@@ -48,7 +124,7 @@ class Report:
 
 
 def build(target: str, targets: Sequence[Target], findings: Findings) -> Report:
-    """What the finished cells tell of these targets."""
+    """The report on what the finished cells tell of these targets."""
     plan = findings.plan
     chosen = {
         dataset: toml
@@ -138,17 +214,15 @@ def _facts(target: str, targets: Sequence[Target], findings: Findings) -> dict[s
 def _datasets(findings: Findings) -> Iterator[str]:
     for name in findings.plan.datasets:
         found = findings.files.statistics(name)
-        fingerprint = (
-            "not on the machine" if found is None else f"sha256 {found['data_sha256'][:12]}…"
-        )
-        yield f"{dataset_name(name)} ({fingerprint})"
+        known = "not on the machine" if found is None else f"sha256 {found['data_sha256'][:12]}…"
+        yield f"{dataset_name(name)} ({known})"
 
 
 def _versions(record: Record) -> str:
     return ", ".join(f"{name} {version}" for name, version in record["versions"].items())
 
 
-def _each(values: Iterator[str]) -> str:
+def _each(values: Iterable[str]) -> str:
     """Every value once, in an order that does not depend on the cells'."""
     return "; ".join(sorted(set(values)))
 

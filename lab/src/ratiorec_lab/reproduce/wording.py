@@ -1,4 +1,7 @@
-"""Figures in words: what stands in the cells of a table, on a page and in Markdown alike."""
+"""Tables in words: the one form that the console, Markdown and the page render.
+
+A table of measured figures is worded as it is; a panel of bars or curves becomes a table first.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +10,27 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratiorec.errors import DataError
-from ratiorec_lab.report.axes import LARGEST, format_column, format_number, tick_labels
-from ratiorec_lab.reproduce.exhibits import CONFIDENCE, NOT_RUN, Measured, TableExhibit
+from ratiorec_lab.report.writing import format_number
+from ratiorec_lab.reproduce.exhibits import (
+    CONFIDENCE,
+    NOT_RUN,
+    BarPanel,
+    Measured,
+    Panel,
+    Row,
+    TableExhibit,
+)
 
 NOT_FINITE = "not finite"
+OURS, PUBLISHED = "this run", "published"
 BETTER, WORSE, NEITHER = "better", "worse", "neither"
-_LONGEST = 1e10  # from here on a figure is written with a power of ten
+_HUGE = 1e10  # from here on a figure is written with a power of ten
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure in writing; a part that is not known is empty."""
+    """One figure in words; a part that is not known is empty."""
 
     ours: str
     spread: str = ""
@@ -30,18 +42,64 @@ class Cell:
     is_figure: bool = False  # the words for what was not run are not
     is_text: bool = False  # it stands as it was given
 
+    @property
+    def upper(self) -> str:
+        """Our figure and its spread."""
+        return " ".join(filter(None, (self.ours, self.spread)))
+
+    @property
+    def lower(self) -> str:
+        """The published figure and by how much ours differs."""
+        return ", ".join(filter(None, (self.published, self.difference)))
+
 
 @dataclass(frozen=True)
 class WordedTable:
-    """A table in writing; `notes` are remarks by their letters."""
+    """A table in words; `notes` are remarks by their letters."""
 
+    columns: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
     notes: Mapping[str, str]
     how_to_read: str
 
 
+def panel_table(panel: BarPanel | Panel) -> TableExhibit:
+    """A panel of a figure as a table."""
+    columns, rows = _bars(panel) if isinstance(panel, BarPanel) else _curves(panel)
+    return TableExhibit("", panel.title, "", columns, tuple(rows), is_ranking=False)
+
+
+def _bars(panel: BarPanel) -> tuple[tuple[str, ...], list[Row]]:
+    rows = [
+        Row(
+            bar.name,
+            (
+                NOT_RUN if bar.value is None else figure_text(bar.value),
+                "" if bar.published is None else figure_text(bar.published),
+                difference_text(bar.value, bar.published),
+            ),
+        )
+        for bar in panel.bars
+    ]
+    return (f"{OURS}, {panel.value_label}", PUBLISHED, "difference"), rows
+
+
+def _curves(panel: Panel) -> tuple[tuple[str, ...], list[Row]]:
+    """The last and the highest point of every curve."""
+    rows = []
+    for one in panel.series:
+        known = [point for point in one.points if all(map(math.isfinite, point))]
+        entries: tuple[Measured | str, ...] = ("no points", "", "", "")
+        if known:
+            last, best = known[-1], max(known, key=lambda point: point[1])
+            highest = Measured((best[1],))
+            entries = figure_text(last[0]), Measured((last[1],)), highest, figure_text(best[0])
+        rows.append(Row(f"{one.name}, {PUBLISHED}" if one.is_published else one.name, entries))
+    return (f"last {panel.x_label}", f"last {panel.y_label}", "highest", "there"), rows
+
+
 def worded(table: TableExhibit) -> WordedTable:
-    """Every cell of a table in writing, the best of each column among them.
+    """Every cell of a table in words, the best of each column among them.
 
     Raises:
         DataError: A row has not as many entries as the table has columns.
@@ -54,163 +112,84 @@ def worded(table: TableExhibit) -> WordedTable:
                 found=f"{len(row.entries)} entries",
                 wanted=f"{len(table.columns)}, one for each column",
             )
-    notes = _letters(table)
-    columns = [_column(table, k, notes) for k in range(len(table.columns))]
+    letters = _letters(table)
+    columns = [_column(table, k, letters) for k in range(len(table.columns))]
     rows = tuple(
         (row.name, tuple(column[place] for column in columns))
         for place, row in enumerate(table.rows)
     )
-    named = {letter: remark for remark, letter in notes.items()}
-    return WordedTable(rows, named, _how_to_read(table))
+    notes = {letter: remark for remark, letter in letters.items()}
+    return WordedTable(table.columns, rows, notes, " ".join(_reading(table)))
 
 
-def is_writable(value: float | None) -> bool:
-    """Whether a figure can be reckoned with and written."""
-    return value is not None and abs(value) <= LARGEST  # which neither NaN nor infinity is
-
-
-def figure_text(value: float) -> str:
-    """A figure by itself.
-
-    >>> figure_text(0.30112), figure_text(1234.5), figure_text(3e20), figure_text(float("nan"))
-    ('0.3011', '1,234', '3×10²⁰', 'not finite')
-    """
-    if not is_writable(value):
-        return NOT_FINITE
-    return _with_power(value) if abs(value) >= _LONGEST else format_number(value)
-
-
-def column_text(values: Sequence[float]) -> Callable[[float], str]:
-    """The one manner of writing figures that suits all of these."""
-    known = [value for value in values if is_writable(value)]
-    if any(abs(value) >= _LONGEST for value in known):
-        return figure_text
-    write = format_column(known)
-    return lambda value: write(value) if is_writable(value) else NOT_FINITE
-
-
-def difference_text(value: float | None, published: float | None) -> str:
-    """(value − published)/published with its sign; empty where there is none.
-
-    >>> difference_text(0.1812, 0.1828), difference_text(3.0, 2.0), difference_text(3.0, 0.0)
-    ('−0.9 %', '+50.0 %', '')
-    """
-    share = _relative(value, published)
-    return "" if share is None else _percent(share)
-
-
-def _relative(value: float | None, published: float | None) -> float | None:
-    if value is None or not published or not is_writable(value) or not is_writable(published):
-        return None
-    share = value / published - 1
-    return share if is_writable(share) else None
-
-
-def _percent(share: float) -> str:
-    percent = 100 * share
-    if abs(percent) >= _LONGEST:
-        return f"{'+' if percent > 0 else ''}{_with_power(percent)} %"
-    written = f"{percent:+,.{1 if abs(percent) < 100 else 0}f}"
-    # What rounds to nothing is neither more nor less.
-    return ("0.0" if float(written.replace(",", "")) == 0 else _minus(written)) + " %"
-
-
-def _with_power(value: float) -> str:
-    return tick_labels((float(f"{value:.2e}"),))[0]
-
-
-def _minus(number: str) -> str:
-    return number.replace("-", "−")
-
-
-@dataclass(frozen=True)
-class _Manner:
-    """How the figures of one column are written: with these decimals, with a nought or without."""
-
-    n_decimals: int
-    has_nought: bool
-
-    def write(self, value: float) -> str:
-        if not is_writable(value):
-            return NOT_FINITE
-        if abs(value) >= _LONGEST:
-            return _with_power(value)
-        written = f"{abs(value):,.{self.n_decimals}f}"
-        kept = written if self.has_nought else written.removeprefix("0")
-        return f"−{kept}" if value < 0 else kept
-
-
-def _column(table: TableExhibit, k: int, notes: Mapping[str, str]) -> list[Cell]:
+def _column(table: TableExhibit, k: int, letters: Mapping[str, str]) -> list[Cell]:
     entries = [row.entries[k] for row in table.rows]
     measured = [entry for entry in entries if isinstance(entry, Measured)]
-    figures = [value for one in measured for value in (_mean(one), one.published)]
-    known = [value for value in figures if value is not None and is_writable(value)]
-    # Parts of one are written as papers do, without the nought that all of them share.
-    below_one = 1 - 0.5 * 10.0**-table.decimals
-    is_part = table.decimals > 0 and all(abs(value) < below_one for value in known)
-    manner = _Manner(table.decimals, has_nought=not is_part)
+    write = _manner(measured, table.decimals)
     sign = -1 if k in table.lowest else 1
-    best = _best(measured, manner, sign) if table.is_ranking else ""
-    judged = sign if table.is_ranking else 0
+    best = _best(measured, write, sign) if table.is_ranking else None
     return [
-        _cell(entry, manner, judged, best, notes)
+        _cell(entry, write, sign if table.is_ranking else 0, best, letters)
         if isinstance(entry, Measured)
         else Cell(entry, is_text=True)
         for entry in entries
     ]
 
 
+def _manner(measured: Sequence[Measured], decimals: int) -> Callable[[float], str]:
+    """The one way to write all figures of a column; parts of one have no 0 before the point."""
+    known = [v for one in measured for v in (_mean(one), one.published) if v is not None]
+    below_one = 1 - 0.5 * 10.0**-decimals
+    is_part = decimals > 0 and all(abs(v) < below_one for v in known if is_writable(v))
+
+    def write(value: float) -> str:
+        if not is_writable(value) or abs(value) >= _HUGE:
+            return figure_text(value)
+        text = f"{abs(value):,.{decimals}f}"
+        return ("−" if value < 0 else "") + (text.removeprefix("0") if is_part else text)
+
+    return write
+
+
 def _mean(measured: Measured) -> float | None:
-    """NaN stands for a mean that cannot be reckoned."""
-    if not all(map(is_writable, measured.values)):
-        return math.nan
-    return measured.mean
+    """NaN where a seed's figure is not finite."""
+    return measured.mean if all(map(is_writable, measured.values)) else math.nan
 
 
-def _best(measured: Sequence[Measured], manner: _Manner, sign: int) -> str:
+def _best(measured: Sequence[Measured], write: Callable[[float], str], sign: int) -> str | None:
     """The best figure as it is written, so that what looks equal is marked alike."""
     means = [mean for one in measured if (mean := _mean(one)) is not None and is_writable(mean)]
-    return manner.write(max(means, key=lambda mean: sign * mean)) if len(means) > 1 else ""
+    return write(max(means, key=lambda mean: sign * mean)) if len(means) > 1 else None
 
 
 def _cell(
-    measured: Measured, manner: _Manner, judged: int, best: str, notes: Mapping[str, str]
+    measured: Measured,
+    write: Callable[[float], str],
+    sign: int,
+    best: str | None,
+    letters: Mapping[str, str],
 ) -> Cell:
     mean = _mean(measured)
-    ours = NOT_RUN if mean is None else manner.write(mean)
+    ours = NOT_RUN if mean is None else write(mean)
     difference = difference_text(mean, measured.published)
+    interval = measured.interval if is_writable(mean) else None
+    direction = {"+": 1, "−": -1}.get(difference[:1], 0) * sign
     return Cell(
         ours,
-        _spread(measured, manner),
-        "" if measured.published is None else manner.write(measured.published),
+        "" if interval is None else f"± {write((interval[1] - interval[0]) / 2)}",
+        "" if measured.published is None else write(measured.published),
         difference,
-        _verdict(difference, judged),
-        notes.get(measured.remark, ""),
-        is_best=bool(best) and ours == best,
+        {1: BETTER, -1: WORSE}.get(direction, NEITHER),
+        letters.get(measured.remark, ""),
+        is_best=ours == best,
         is_figure=is_writable(mean),
     )
 
 
-def _spread(measured: Measured, manner: _Manner) -> str:
-    if not all(map(is_writable, measured.values)) or measured.interval is None:
-        return ""
-    low, high = measured.interval
-    return f"± {manner.write((high - low) / 2)}"
-
-
-def _verdict(difference: str, judged: int) -> str:
-    sign = {"+": 1, "−": -1}.get(difference[:1], 0) * judged
-    return {1: BETTER, -1: WORSE}.get(sign, NEITHER)
-
-
 def _letters(table: TableExhibit) -> dict[str, str]:
     """A letter for each remark, in reading order; the same remark has one letter."""
-    remarks = dict.fromkeys(
-        entry.remark
-        for row in table.rows
-        for entry in row.entries
-        if isinstance(entry, Measured) and entry.remark
-    )
+    entries = (entry for row in table.rows for entry in row.entries)
+    remarks = dict.fromkeys(e.remark for e in entries if isinstance(e, Measured) and e.remark)
     return {remark: _letter(k) for k, remark in enumerate(remarks)}
 
 
@@ -220,11 +199,8 @@ def _letter(k: int) -> str:
     return (_letter(before - 1) if before else "") + _LETTERS[last]
 
 
-def _how_to_read(table: TableExhibit) -> str:
-    return " ".join(_reading(table))
-
-
 def _reading(table: TableExhibit) -> Iterator[str]:
+    """Sentences on how to read a table."""
     measured = [e for row in table.rows for e in row.entries if isinstance(e, Measured)]
     counts = sorted({len(one.values) for one in measured if one.values})
     if counts and counts[-1] > 1:
@@ -236,3 +212,58 @@ def _reading(table: TableExhibit) -> Iterator[str]:
         yield "Below each stands the published figure and by how much ours differs from it."
     if table.is_ranking and len(table.rows) > 1:
         yield "The best of each column is bold."
+
+
+# Single figures
+
+
+def is_writable(value: float | None) -> bool:
+    """Whether a figure can be reckoned with and written."""
+    return value is not None and math.isfinite(value)
+
+
+def figure_text(value: float) -> str:
+    """A figure by itself.
+
+    >>> figure_text(0.30112), figure_text(29858), figure_text(3e20), figure_text(float("nan"))
+    ('0.3011', '29,858', '3e+20', 'not finite')
+    """
+    if not is_writable(value):
+        return NOT_FINITE
+    return format_number(value) if abs(value) < _HUGE else f"{value:.3g}".replace("-", "−")
+
+
+def figure(value: float) -> str:
+    """A metric as papers print it.
+
+    >>> figure(0.18116)
+    '.1812'
+    """
+    return f"{value:.4f}".removeprefix("0")
+
+
+def difference_text(value: float | None, published: float | None) -> str:
+    """(value − published)/published with its sign; empty where there is none.
+
+    >>> difference_text(0.1812, 0.1828), difference_text(3.0, 2.0), difference_text(3.0, 0.0)
+    ('−0.9 %', '+50.0 %', '')
+    """
+    if value is None or not published or not is_writable(published):
+        return ""
+    percent = 100 * (value / published - 1)
+    if not is_writable(percent):
+        return ""
+    if abs(percent) >= _HUGE:
+        return f"{percent:+.3g} %"
+    written = f"{percent:+,.{1 if abs(percent) < 100 else 0}f}"
+    # What rounds to nothing is neither more nor less.
+    return "0.0 %" if not written.strip("+-0.") else f"{written.replace('-', '−')} %"
+
+
+def listed(words: Sequence[str]) -> str:
+    """Words with commas, and «and» before the last.
+
+    >>> listed(["a", "b", "c"])
+    'a, b and c'
+    """
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)

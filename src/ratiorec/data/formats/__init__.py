@@ -1,4 +1,4 @@
-"""Pairs from files, frames and matrices."""
+"""Formats: pairs from files, data frames and sparse matrices."""
 
 from ratiorec.data.formats.columns import Columns
 from ratiorec.data.formats.files import read

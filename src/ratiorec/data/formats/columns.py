@@ -1,4 +1,4 @@
-"""Which column of a table holds what."""
+"""Columns of a table by their role: user, item, weight, timestamp."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import NamedTuple
 
 from ratiorec.errors import DataError
 
@@ -40,13 +39,8 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 _ATOMIC_TYPE = re.compile(r":(token|float)(_seq)?$")
 
 
-class Positions(NamedTuple):
-    """Where each role stands in a row, from 0; None for a role the table lacks."""
-
-    user: int
-    item: int
-    weight: int | None = None
-    timestamp: int | None = None
+Positions = dict[str, int]
+"""Where each role stands in a row, from 0; a role that the table lacks is not in it."""
 
 
 @dataclass(frozen=True)
@@ -151,10 +145,9 @@ def _by_name(column: str, names: Sequence[str]) -> int | None:
 
 
 def _distinct(roles: Mapping[str, int | None], where: str) -> Positions:
+    found = {role: position for role, position in roles.items() if position is not None}
     owner: dict[int, str] = {}
-    for role, position in roles.items():
-        if position is None:
-            continue
+    for role, position in found.items():
         if position in owner:
             raise DataError(
                 "one column cannot be two things",
@@ -163,10 +156,7 @@ def _distinct(roles: Mapping[str, int | None], where: str) -> Positions:
                 wanted="another column for each",
             )
         owner[position] = role
-    user, item = roles["user"], roles["item"]
-    assert user is not None
-    assert item is not None
-    return Positions(user, item, roles["weight"], roles["timestamp"])
+    return found
 
 
 def _listed(names: Sequence[str], most: int = 20) -> str:

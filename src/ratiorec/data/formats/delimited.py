@@ -8,22 +8,25 @@ import gzip
 import io
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, cast
+
+import pyarrow as pa
+import pyarrow.csv
 
 from ratiorec.data.formats.columns import Columns, Positions, is_header
-from ratiorec.data.formats.tables import PairTable
+from ratiorec.data.formats.tables import interactions_from_columns
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, NoPairsError
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-
 # The surest first. A space comes last: names and dates have spaces in them, too.
 DELIMITERS = ("\t", ",", ";", "|", "::", " ")
+
+_ONE_BYTE_DELIMITER = "\x1f"  # replaces a longer one: Arrow knows one byte, csv one letter
+_SAMPLE_BYTES = 1 << 16
+_READ_FAULTS = (OSError, EOFError, zlib.error)
 
 
 @dataclass(frozen=True)
@@ -44,11 +47,6 @@ class Dialect:
     @property
     def n_columns(self) -> int:
         return len(self.first_row)
-
-    @property
-    def csv_options(self) -> dict[str, Any]:
-        """The same for Python's own reader, which knows one-letter delimiters only."""
-        return _csv_options(self.delimiter, has_quotes=self.has_quotes)
 
 
 def inspect(
@@ -82,17 +80,18 @@ def inspect(
     return Dialect(delimiter, has_quotes, has_header, tuple(rows[0]), usable)
 
 
-def _csv_options(delimiter: str, *, has_quotes: bool) -> dict[str, Any]:
-    return {
-        "delimiter": delimiter if len(delimiter) == 1 else "\x1f",
-        "quoting": csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
-    }
+def _reader(lines: Iterable[str], delimiter: str, *, has_quotes: bool) -> Any:
+    """Python's own reader, which is slower than Arrow's and knows the lines."""
+    letter = delimiter if len(delimiter) == 1 else _ONE_BYTE_DELIMITER
+    return csv.reader(
+        (line.replace(delimiter, letter) for line in lines),
+        delimiter=letter,
+        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
+    )
 
 
 def _rows(lines: list[str], delimiter: str, *, has_quotes: bool) -> list[list[str]]:
-    options = _csv_options(delimiter, has_quotes=has_quotes)
-    spelt = (line.replace(delimiter, options["delimiter"]) for line in lines)
-    return [row for row in csv.reader(spelt, **options) if row]
+    return [row for row in _reader(lines, delimiter, has_quotes=has_quotes) if row]
 
 
 def _sniffed(lines: list[str], path: Path, *, has_quotes: bool) -> str:
@@ -164,17 +163,10 @@ def _is_date(cell: str) -> bool:
     return len(cell) >= 10 and cell[:4].isdigit() and cell[4] == "-" and cell[7] == "-"
 
 
-_SAMPLE_BYTES = 1 << 16
-_READ_FAULTS = (OSError, EOFError, zlib.error)
-_ONE_BYTE_DELIMITER = "\x1f"  # what a longer delimiter is replaced by: Arrow knows one byte only
-
-
 def read_delimited(
     path: Path, *, columns: Columns, delimiter: str | None, header: bool | None
 ) -> Interactions:
-    """Read the pairs of a text file, as `sources.read` describes."""
-    import pyarrow as pa
-
+    """Read the pairs of a text file, as `formats.read` describes."""
     dialect = inspect(_sample(path), columns=columns, delimiter=delimiter, header=header, path=path)
     positions = _positions(dialect, columns, str(path))
     try:
@@ -183,19 +175,12 @@ def read_delimited(
         raise _explained(path, dialect, error) from error
     except _READ_FAULTS as error:
         raise _cut_short(path, error) from error
-
-    def column(position: int | None) -> Any:
-        return None if position is None else table.column(f"c{position}")
-
-    return PairTable(
-        user=column(positions.user),
-        item=column(positions.item),
-        weight=column(positions.weight),
-        timestamp=column(positions.timestamp),
+    return interactions_from_columns(
+        {role: table.column(f"c{position}") for role, position in positions.items()},
         origin=str(path),
         place=lambda row: f"{path}, line {_line_of(row, path, dialect)}",
         is_text=True,
-    ).interactions()
+    )
 
 
 def _positions(dialect: Dialect, columns: Columns, where: str) -> Positions:
@@ -210,15 +195,13 @@ def _positions(dialect: Dialect, columns: Columns, where: str) -> Positions:
 
 def _parse(path: Path, dialect: Dialect, positions: Positions) -> pa.Table:
     """Parse on all cores; ids come as codes, numbers as text, so that no character is lost."""
-    import pyarrow as pa
-    import pyarrow.csv
-
-    kinds = {f"c{position}": pa.string() for position in positions if position is not None}
-    for position in (positions.user, positions.item):
-        kinds[f"c{position}"] = pa.dictionary(pa.int32(), pa.string())
-    source = _open(path)
+    codes = pa.dictionary(pa.int32(), pa.string())
+    kinds = {
+        f"c{position}": codes if role in ("user", "item") else pa.string()
+        for role, position in positions.items()
+    }
     long = len(dialect.delimiter.encode()) > 1
-    with source:
+    with _open(path) as source:
         return pyarrow.csv.read_csv(
             _Respelt(source, dialect.delimiter) if long else source,
             read_options=pyarrow.csv.ReadOptions(
@@ -259,11 +242,8 @@ class _Respelt(io.RawIOBase):
                 return ready
 
     def _length_of_a_begun_delimiter(self, spelt: bytes) -> int:
-        longest = len(self._delimiter) - 1
-        return next(
-            (n for n in range(longest, 0, -1) if spelt.endswith(self._delimiter[:n])),
-            0,
-        )
+        lengths = range(len(self._delimiter) - 1, 0, -1)
+        return next((n for n in lengths if spelt.endswith(self._delimiter[:n])), 0)
 
 
 def _open(path: Path) -> BinaryIO:
@@ -290,16 +270,11 @@ def _lines(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
     """The rows with the number of the line each ends on; slow, for messages only."""
     with _open(path) as file:
         text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
-        reader = csv.reader(_respelt_lines(text, dialect), **dialect.csv_options)
+        reader = _reader(text, dialect.delimiter, has_quotes=dialect.has_quotes)
         with contextlib.suppress(csv.Error):  # a quote that never ends
             for row in reader:
                 if row:
                     yield reader.line_num, row
-
-
-def _respelt_lines(text: TextIO, dialect: Dialect) -> Iterator[str]:
-    for line in text:
-        yield line.replace(dialect.delimiter, dialect.csv_options["delimiter"])
 
 
 def _line_of(row: int, path: Path, dialect: Dialect) -> int:
@@ -310,7 +285,7 @@ def _line_of(row: int, path: Path, dialect: Dialect) -> int:
 
 
 def _explained(path: Path, dialect: Dialect, error: Exception) -> DataError:
-    """What Arrow refused, with the line it stands on."""
+    """The error for what Arrow refused, with the line it stands on."""
     with _open(path) as file:
         offset = 0
         for number, line in enumerate(file, start=1):

@@ -1,4 +1,4 @@
-"""A column of ids as a vocabulary and one index a row.
+"""Identifiers: a column of ids as a vocabulary and one index a row.
 
 Integers are numbered in ascending order, text in the order of first appearance: neither
 depends on the number of threads, nor on how a file cuts its rows into pieces. UUIDs, however
@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
 from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 Place = Callable[[int], str]
 """Says in words where a row stands, counted from 0."""
@@ -39,8 +38,6 @@ def encode_ids(
     With `is_text` the column is the text of a file, where an integer is an integer only if it
     is written the way it would be printed: «007» keeps its zeros.
     """
-    import pyarrow.types as types
-
     column = _storage(column)
     if types.is_integer(column.type) and not _is_beyond_int64(column):
         return _number_integers(_integers(column, kind, place), kind)
@@ -51,7 +48,7 @@ def encode_ids(
     distinct = distinct.take(order)
     _refuse_missing(codes, distinct, kind, place, is_text=is_text)
     texts, codes = _canonical(distinct, codes, kind, place)
-    if is_text and (numbers := _as_integers(texts)) is not None:
+    if is_text and (numbers := as_integers(texts)) is not None:
         ids, ranks = np.unique(numbers, return_inverse=True)
         return Vocabulary(ids, kind), ranks[codes]
     return Vocabulary(texts.to_numpy(zero_copy_only=False), kind), codes
@@ -61,21 +58,11 @@ def canonical_ids(ids: Iterable[Any], *, kind: str) -> NDArray[Any]:
     """Ids given by a caller, as a vocabulary stores them, in the order given."""
     column = to_arrow(ids, kind=kind)
     vocabulary, indices = encode_ids(column, kind=kind, place=lambda row: f"{kind} ids, {row + 1}.")
-    if len(vocabulary) == len(indices):
-        return np.asarray(vocabulary.ids[indices])
-    repeated = vocabulary.ids[np.bincount(indices) > 1].tolist()[0]
-    raise DataError(
-        f"{kind} id is there twice",
-        where=f"{kind} ids",
-        found=repr(repeated),
-        wanted="each id once",
-    )
+    return np.asarray(vocabulary.ids[indices])
 
 
 def to_arrow(values: Iterable[Any], *, kind: str) -> pa.ChunkedArray:
     """Any column of Python, numpy or Arrow values as an Arrow column."""
-    import pyarrow as pa
-
     if isinstance(values, pa.ChunkedArray):
         return values
     if isinstance(values, pa.Array):
@@ -87,8 +74,6 @@ def to_arrow(values: Iterable[Any], *, kind: str) -> pa.ChunkedArray:
 
 def objects_to_arrow(values: list[Any], *, kind: str) -> pa.ChunkedArray:
     """Python objects as an Arrow column; two kinds of them in one column are refused."""
-    import pyarrow as pa
-
     plain = [str(value) if isinstance(value, uuid.UUID) else value for value in values]
     try:
         return pa.chunked_array([pa.array(plain, from_pandas=True)])
@@ -102,59 +87,52 @@ def objects_to_arrow(values: list[Any], *, kind: str) -> pa.ChunkedArray:
         ) from error
 
 
-def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column without wrappings: extension types, dictionaries of anything but text."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
+def unwrapped(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The storage of an extension type, and views of text as text; any other column as it is."""
     if isinstance(column.type, pa.BaseExtensionType):
         storage = column.type.storage_type
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], type=storage)
-    if types.is_dictionary(column.type) and not _is_text(column.type.value_type):
+    return column.cast(pa.large_string()) if types.is_string_view(column.type) else column
+
+
+def _storage(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """The column unwrapped, and decoded where it is a dictionary of anything but text."""
+    column = unwrapped(column)
+    if types.is_dictionary(column.type) and not holds_text(column.type.value_type):
         return _storage(column.cast(column.type.value_type))
     if types.is_decimal(column.type) and column.type.scale == 0:
         try:
             return column.cast(pa.int64())
         except pa.ArrowInvalid:
             return column.cast(pa.string())
-    if types.is_string_view(column.type):
-        return column.cast(pa.large_string())
     return column
 
 
-def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow.types as types
-
+def holds_text(kind: pa.DataType) -> bool:
+    """Whether columns of this type are text."""
     return bool(types.is_string(kind) or types.is_large_string(kind))
 
 
 def _is_beyond_int64(column: pa.ChunkedArray) -> bool:
-    import pyarrow.compute as pc
-    import pyarrow.types as types
-
     if not types.is_uint64(column.type):
         return False
     return (pc.max(column).as_py() or 0) > np.iinfo(np.int64).max
 
 
 def _integers(column: pa.ChunkedArray, kind: str, place: Place) -> NDArray[np.int64]:
-    import pyarrow as pa
-
-    _refuse_nulls(column, kind, place)
+    _refuse_null_ids(column, kind, place)
     return np.asarray(column.cast(pa.int64()).to_numpy())
 
 
 def _whole_floats(column: pa.ChunkedArray, kind: str, place: Place) -> NDArray[np.int64]:
     """Integers that passed through a float column, as pandas makes them where rows have gaps."""
-    import pyarrow as pa
-
-    _refuse_nulls(column, kind, place)
+    _refuse_null_ids(column, kind, place)
     values = column.cast(pa.float64()).to_numpy()
-    _refuse_first(
+    refuse_first(
         np.isnan(values), values, f"missing {kind} id", f"one {kind} id in every row", place
     )
     bad = (np.abs(values) >= _EXACT_FLOATS) | (values != np.floor(values))
-    _refuse_first(bad, values, f"{kind} id is not a whole number", "a whole number", place)
+    refuse_first(bad, values, f"{kind} id is not a whole number", "a whole number", place)
     return np.asarray(values, dtype=np.int64)
 
 
@@ -167,15 +145,12 @@ def _distinct_values(
     column: pa.ChunkedArray, kind: str, place: Place
 ) -> tuple[NDArray[np.int64], pa.Array]:
     """One code a row and the values the codes stand for."""
-    import pyarrow as pa
-    import pyarrow.types as types
-
     if types.is_null(column.type):
-        _refuse_nulls(column, kind, place)
+        _refuse_null_ids(column, kind, place)
         return np.zeros(0, np.int64), pa.array([], pa.string())
     if types.is_dictionary(column.type):
         column = column.unify_dictionaries()
-    elif _is_text(column.type) or _is_bytes(column.type) or types.is_uint64(column.type):
+    elif holds_text(column.type) or _is_bytes(column.type) or types.is_uint64(column.type):
         column = column.dictionary_encode()
     else:
         raise DataError(
@@ -184,7 +159,7 @@ def _distinct_values(
             found=f"values of type {column.type}",
             wanted="text, whole numbers or UUIDs",
         )
-    _refuse_nulls(column, kind, place)
+    _refuse_null_ids(column, kind, place)
     if not column.num_chunks:
         return np.zeros(0, np.int64), pa.array([], column.type.value_type)
     codes = np.concatenate([chunk.indices.to_numpy() for chunk in column.chunks])
@@ -192,8 +167,6 @@ def _distinct_values(
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    import pyarrow.types as types
-
     return bool(
         types.is_binary(kind)
         or types.is_large_binary(kind)
@@ -206,10 +179,6 @@ def _canonical(
     distinct: pa.Array, codes: NDArray[np.int64], kind: str, place: Place
 ) -> tuple[pa.Array, NDArray[np.int64]]:
     """The distinct values as text, UUIDs in canonical form; equal texts share a code."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as types
-
     if types.is_fixed_size_binary(distinct.type) and distinct.type.byte_width == 16:
         digits = [value.hex() for value in distinct.to_pylist()]
         texts = pa.array([f"{d[:8]}-{d[8:12]}-{d[12:16]}-{d[16:20]}-{d[20:]}" for d in digits])
@@ -224,8 +193,6 @@ def _canonical(
 
 
 def _decoded(distinct: pa.Array, codes: NDArray[np.int64], kind: str, place: Place) -> pa.Array:
-    import pyarrow as pa
-
     try:
         return distinct.cast(pa.large_binary()).cast(pa.large_string())
     except pa.ArrowInvalid:
@@ -247,10 +214,8 @@ def _is_utf8(value: bytes) -> bool:
     return True
 
 
-def _as_integers(texts: pa.Array) -> NDArray[np.int64] | None:
+def as_integers(texts: pa.Array) -> NDArray[np.int64] | None:
     """The texts as integers where each is printed exactly as it is written, else None."""
-    import pyarrow as pa
-
     try:
         numbers = texts.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -275,34 +240,32 @@ def _refuse_missing(
     codes: NDArray[np.int64], distinct: pa.Array, kind: str, place: Place, *, is_text: bool
 ) -> None:
     """Refuse empty ids and, in text files, the usual spellings of a missing one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     missing = pc.is_null(distinct)
-    if _is_text(distinct.type):
+    if holds_text(distinct.type):
         trimmed = pc.utf8_trim_whitespace(distinct)
         spellings = pa.array(MISSING_TEXTS if is_text else ("",), type=distinct.type)
         missing = pc.or_(missing, pc.is_in(trimmed, value_set=spellings))
     bad = missing.to_numpy(zero_copy_only=False)
     if bad.any():
         values = np.array(distinct.to_pylist(), dtype=object)
-        _refuse_first(
+        refuse_first(
             bad[codes], values[codes], f"missing {kind} id", f"one {kind} id in every row", place
         )
 
 
-def _refuse_nulls(column: pa.ChunkedArray, kind: str, place: Place) -> None:
+def _refuse_null_ids(column: pa.ChunkedArray, kind: str, place: Place) -> None:
+    refuse_nulls(column, f"missing {kind} id", f"one {kind} id in every row", place)
+
+
+def refuse_nulls(column: pa.ChunkedArray, what: str, wanted: str, place: Place) -> None:
+    """Refuse a column by its first null."""
     if column.null_count:
         row = int(np.argmax(column.is_null().to_numpy()))
-        raise DataError(
-            f"missing {kind} id",
-            where=place(row),
-            found="null",
-            wanted=f"one {kind} id in every row",
-        )
+        raise DataError(what, where=place(row), found="null", wanted=wanted)
 
 
-def _refuse_first(bad: Any, values: Any, what: str, wanted: str, place: Place) -> None:
+def refuse_first(bad: Any, values: Any, what: str, wanted: str, place: Place) -> None:
+    """Refuse values by the first bad one."""
     if bad.any():
         row = int(np.argmax(bad))
         found = values[row].item() if isinstance(values[row], np.generic) else values[row]

@@ -7,7 +7,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,67 +16,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError, DataNotFoundError
 from ratiorec.files import atomic_write, make_folder
 
-_HEADER = ("org_id", "remap_id")
-
-
-def id_list(vocabulary: Vocabulary) -> bytes:
-    """The ids of a vocabulary as the text of such a file."""
-    ids = [str(identifier) for identifier in vocabulary.ids.tolist()]
-    broken = next((identifier for identifier in ids if "\n" in identifier), None)
-    if broken is not None:
-        raise DataError(
-            f"{vocabulary.kind} id does not fit on a line",
-            where=f"{vocabulary.kind} ids",
-            found=repr(broken),
-            wanted="ids without line breaks for this format; Parquet holds any",
-        )
-    lines = [" ".join(_HEADER), *(f"{identifier} {index}" for index, identifier in enumerate(ids))]
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def read_id_list(path: Path, *, kind: str) -> Vocabulary:
-    """The vocabulary of such a file; integers where every id is printed as one."""
-    try:
-        header, *lines = path.read_bytes().decode().removesuffix("\n").split("\n")
-    except UnicodeDecodeError as error:
-        raise DataError(
-            "the text is not UTF-8",
-            where=f"{path}, byte {error.start}",
-            found=repr(error.object[error.start : error.end]),
-            wanted="UTF-8",
-        ) from error
-    names = header.split()
-    if tuple(names[:2]) != _HEADER:
-        raise _fault(path, 1, header)
-    n_cells_behind_id = len(names) - 1  # some lists carry further columns
-    ids = np.empty(len(lines), dtype=object)
-    for number, line in enumerate(lines, start=2):
-        identifier, *cells = line.rstrip("\r").rsplit(" ", n_cells_behind_id)
-        is_whole = len(cells) == n_cells_behind_id and cells[0].isdigit()
-        if not is_whole or int(cells[0]) >= len(lines) or ids[int(cells[0])] is not None:
-            raise _fault(path, number, line)
-        ids[int(cells[0])] = identifier
-    return Vocabulary(_integers(ids), kind)
-
-
-def _integers(ids: NDArray[np.object_]) -> NDArray[Any]:
-    try:
-        numbers = np.array([int(identifier) for identifier in ids], dtype=np.int64)
-    except (ValueError, OverflowError):
-        return ids
-    is_same = all(str(number) == text for number, text in zip(numbers.tolist(), ids, strict=True))
-    return numbers if is_same else ids
-
-
-def _fault(path: Path, line_number: int, line: str) -> DataError:
-    return DataError(
-        "not a line of an id list",
-        where=f"{path}, line {line_number}",
-        found=repr(line[:80]),
-        wanted="the header `org_id remap_id`, then one id and its index a line, each index once",
-    )
-
-
+_HEADER = ("org_id", "remap_id")  # of an id list
 _MOST_DIGITS = 10
 _SPARSE, _SMALL = 16, 1_000_000  # an index beyond 16 per number in the file is no dense index
 
@@ -207,16 +146,7 @@ def _tokens(content: bytes, path: Path) -> tuple[NDArray[np.int64], NDArray[np.b
     too_long = len(starts) and int((ends - starts).max()) >= _MOST_DIGITS
     if not (is_digit | is_blank | is_end).all() or not is_digit[before].all() or too_long:
         raise _foreign_line(content, path)
-    numbers = np.zeros(len(starts), dtype=np.int64)
-    for place in range(int((ends - starts).max()) + 1):
-        active = np.flatnonzero(starts + place <= ends)
-        digits = text[starts[active] + place].astype(np.int64) - ord("0")
-        numbers[active] = numbers[active] * 10 + digits
-    _refuse_sparse(numbers, path)
-    return numbers, before[starts]
-
-
-def _refuse_sparse(numbers: NDArray[np.int64], path: Path) -> None:
+    numbers = np.fromstring(content, dtype=np.int64, sep=" ")  # any blanks, line ends too
     largest = int(numbers.max())
     if largest > _SPARSE * len(numbers) + _SMALL:
         raise DataError(
@@ -225,6 +155,7 @@ def _refuse_sparse(numbers: NDArray[np.int64], path: Path) -> None:
             found=f"the index {largest} among {len(numbers)} numbers",
             wanted="indices from 0 without large gaps; read other ids from a table of pairs",
         )
+    return numbers, before[starts]
 
 
 def _foreign_line(content: bytes, path: Path) -> DataError:
@@ -278,3 +209,57 @@ def _line_with(path: Path, kind: str, n: int) -> int:
         if any(int(token) >= n for token in (tokens[:1] if kind == "user" else tokens[1:])):
             return number
     raise AssertionError(f"every {kind} is below {n}")
+
+
+def id_list(vocabulary: Vocabulary) -> bytes:
+    """The text of an id list, `user_list.txt` or `item_list.txt`: one id and its index a line."""
+    ids = [str(identifier) for identifier in vocabulary.ids.tolist()]
+    broken = next((identifier for identifier in ids if "\n" in identifier), None)
+    if broken is not None:
+        raise DataError(
+            f"{vocabulary.kind} id does not fit on a line",
+            where=f"{vocabulary.kind} ids",
+            found=repr(broken),
+            wanted="ids without line breaks for this format; Parquet holds any",
+        )
+    lines = [" ".join(_HEADER), *(f"{identifier} {index}" for index, identifier in enumerate(ids))]
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def read_id_list(path: Path, *, kind: str) -> Vocabulary:
+    """The vocabulary of an id list; integers where every id is printed as one."""
+    import pyarrow as pa
+
+    from ratiorec.data.formats.identifiers import as_integers
+
+    try:
+        header, *lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            "the text is not UTF-8",
+            where=f"{path}, byte {error.start}",
+            found=repr(error.object[error.start : error.end]),
+            wanted="UTF-8",
+        ) from error
+    names = header.split()
+    if tuple(names[:2]) != _HEADER:
+        raise _fault(path, 1, header)
+    n_cells_behind_id = len(names) - 1  # some lists carry further columns
+    ids = np.empty(len(lines), dtype=object)
+    for number, line in enumerate(lines, start=2):
+        identifier, *cells = line.rstrip("\r").rsplit(" ", n_cells_behind_id)
+        is_whole = len(cells) == n_cells_behind_id and cells[0].isdigit()
+        if not is_whole or int(cells[0]) >= len(lines) or ids[int(cells[0])] is not None:
+            raise _fault(path, number, line)
+        ids[int(cells[0])] = identifier
+    numbers = as_integers(pa.array(ids, pa.large_string()))
+    return Vocabulary(ids if numbers is None else numbers, kind)
+
+
+def _fault(path: Path, line_number: int, line: str) -> DataError:
+    return DataError(
+        "not a line of an id list",
+        where=f"{path}, line {line_number}",
+        found=repr(line[:80]),
+        wanted="the header `org_id remap_id`, then one id and its index a line, each index once",
+    )

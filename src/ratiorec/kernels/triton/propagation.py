@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ratiorec.encoders.graph import Adjacency
+from ratiorec.kernels.blocks import Adjacency
 
 
 @triton.jit
@@ -131,7 +131,7 @@ def next_layer(
 ):
     """Sums over the neighbours of one long row, or of several short rows side by side.
 
-    A short row is over in a few loads that wait for one another, and a processor holds only so
+    A short row is over in a few loads that wait for one another, and a multiprocessor holds only so
     many programs: with several rows each it has more loads on the way.
     """
     program = tl.program_id(0)
@@ -166,7 +166,7 @@ class FusedLayers:
         self._indptr = on_device(adjacency.indptr.astype(np.int32))
         self._indices = on_device(adjacency.indices)
         self._scale = on_device(adjacency.scale)
-        # the longest rows first: a long one begun last would keep the card waiting, and rows
+        # the longest rows first: a long one begun last would keep the GPU waiting, and rows
         # side by side should be equally long
         lengths = np.diff(adjacency.indptr)
         self._order = on_device(np.argsort(-lengths, kind="stable").astype(np.int32))

@@ -160,7 +160,7 @@ PRODUCTS: Mapping[str, Products] = MappingProxyType(
 
 _SMALLEST_DIM = 16  # of a product on a tensor core
 _ROWS = 32  # of a program of the two small kernels
-_N_PROCESSORS = 2  # where there is no card to ask, but the interpreter
+_N_PROCESSORS = 2  # where there is no GPU to ask, but the interpreter
 
 
 def knows(term: UnlabelledTerm) -> bool:
@@ -266,7 +266,7 @@ def _packed(table: Tensor, number: Number, factor: float = 1.0) -> Tensor:
 
 
 def _room(table: Tensor, number: Number) -> Tensor:
-    # off the card the kernels are interpreted, which cannot multiply 16 bits: float32 holds
+    # without a GPU the kernels are interpreted, which cannot multiply 16 bits: float32 holds
     # the rounded numbers as well
     dtype = number.dtype if table.is_cuda else torch.float32
     n_rows, n_columns = table.shape

@@ -21,7 +21,7 @@ from ratiorec.model.foldin.new_items import (
     with_new_outputs,
     with_new_weights,
 )
-from ratiorec.model.foldin.newton import UserRisk
+from ratiorec.model.foldin.newton import UserProblem
 from ratiorec.model.foldin.rules import (
     FoldProgress,
     Provenance,
@@ -256,7 +256,7 @@ def propagated(
         addition: All pairs.
         progress: Told of the users folded in.
     """
-    if not isinstance(rule, UserRisk) or rule.free:
+    if not isinstance(rule, UserProblem) or rule.free:
         return grown(scorer, rule, settings, addition, progress)
     addition = addition.with_all_known()  # an item once made follows and need not be remade
     after = grown(scorer, rule, settings, addition, progress)

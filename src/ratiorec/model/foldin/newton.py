@@ -78,19 +78,19 @@ CURVATURES: Mapping[str, Curvature] = MappingProxyType(
 
 
 class ScoreGradient(NamedTuple):
-    """∂/∂s of a weighted loss, the weight being a constant, and how it changes with s."""
+    """∂/∂s of a weighted loss, the weight being a constant, and its derivative by s."""
 
-    strength: NDArray[Any]
-    change: NDArray[Any]
+    value: NDArray[Any]
+    slope: NDArray[Any]
 
 
-def pull(ratio: Ratio, curvature: Curvature, power: float) -> ScoreGradient:
+def score_gradient(ratio: Ratio, curvature: Curvature, power: float) -> ScoreGradient:
     """r̂^p f″(r̂) r̂′, and its derivative along the score (theory: F3)."""
     height = curvature.times_power(ratio.value, power)
-    strength = height * ratio.slope
+    value = height * ratio.slope
     bent = height * ratio.bend
-    change = strength * ratio.slope * curvature.relative_slope(ratio.value, power) + bent
-    return ScoreGradient(strength, change)
+    slope = value * ratio.slope * curvature.relative_slope(ratio.value, power) + bent
+    return ScoreGradient(value, slope)
 
 
 def _power(values: NDArray[Any], exponent: float) -> NDArray[Any]:
@@ -123,12 +123,12 @@ class LossFamily:
     ) -> ScoreGradient:
         """Of Ê[w⁻ℓ±] on every score [n, m], where `weights` are all of w⁻ but r̂^γ (theory: R4)."""
         ratio = self.link(scores)
-        pulled = pull(ratio, self.curvature, self.weight_power + 1)
+        gradient = score_gradient(ratio, self.curvature, self.weight_power + 1)
         if self.self_normalised and self.weight_power:
             scale = weights / (weights * ratio.value).sum(1, keepdims=True)
         else:
             scale = weights / weights.sum()
-        return ScoreGradient(pulled.strength * scale, pulled.change * scale)
+        return ScoreGradient(gradient.value * scale, gradient.slope * scale)
 
     def positive(
         self,
@@ -139,12 +139,12 @@ class LossFamily:
     ) -> ScoreGradient:
         """Of Ê₊[π_u(w⁺ − w⁻)ℓ± + w⁺ℓ₊] on every positive's score; `weights` are c_i.
 
-        The change is that of the gain alone: what the prior multiplies hardly counts.
+        The slope is that of the gain alone: what the prior multiplies hardly counts.
         """
         ratio, power = self.link(scores), self.weight_power
-        gain = pull(ratio, self.curvature, -power)
-        as_positive = pull(ratio, self.curvature, 1 - power).strength
-        as_unlabelled = weights * pull(ratio, self.curvature, 1 + power).strength
+        gain = score_gradient(ratio, self.curvature, -power)
+        as_positive = score_gradient(ratio, self.curvature, 1 - power).value
+        as_unlabelled = weights * score_gradient(ratio, self.curvature, 1 + power).value
         sums = [np.ones_like(ratio.value)] * 2
         if self.self_normalised:
             sums = [ratio.value ** float(-power), weights * ratio.value ** float(power)]
@@ -154,9 +154,9 @@ class LossFamily:
         )
         share = prior[rows]
         factor = share if self.gain_by_prior else np.ones_like(share)
-        strength = (share * as_positive - factor * gain.strength) / of_positive
+        strength = (share * as_positive - factor * gain.value) / of_positive
         strength -= share * as_unlabelled / of_unlabelled
-        return ScoreGradient(strength, -factor * gain.change / of_positive)
+        return ScoreGradient(strength, -factor * gain.slope / of_positive)
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,12 +232,12 @@ class _Own(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class UserRisk:
+class UserProblem:
     """min over e of R_u(e) + ρ_u/2 ‖e − b_u‖², from the vector of a learned step on (theory: F3).
 
     b_u is that vector, or 0 where training had a `free` vector for each user. The gradient sums
-    over `candidates`, the matrix of a Newton step over the fewer of `sketch`, which decides how
-    fast the minimum is found and not where it is. `item_weights` are c_i. `ridge` is ρ and
+    over `candidates`, the matrix of a Newton step over the fewer of `preconditioner_sample`, which
+    decides how fast the minimum is found and not where it is. `item_weights` are c_i. `ridge` is ρ and
     `usual_length` n̄: ρ_u = ρ max(1, n̄/|I_u⁺|), or ρ for everybody where there is none (theory: F5).
     A user is done when a step is shorter than `tolerance` of the vector.
     """
@@ -246,13 +246,13 @@ class UserRisk:
     start: LearnedStep
     item_weights: NDArray[np.float64]
     candidates: Candidates
-    sketch: Candidates
+    preconditioner_sample: Candidates
     ridge: float = 0.0
     usual_length: float | None = None
     free: bool = False
     tolerance: float = 0.1
 
-    def as_trained(self, users: FloatMatrix, pairs: Pairs, *, least: float) -> UserRisk:
+    def as_trained(self, users: FloatMatrix, pairs: Pairs, *, least: float) -> UserProblem:
         """The same with a ridge that trained users tell, and never less than `least` (theory: F5).
 
         Of free vectors it is the one they are at rest with, for everybody; else it is a share of
@@ -268,7 +268,7 @@ class UserRisk:
         """The ridge in plain types, for models that take pairs in after training."""
         return {"ridge": self.ridge, "usual_length": self.usual_length}
 
-    def with_ridge(self, kept: Mapping[str, Any]) -> UserRisk:
+    def with_ridge(self, kept: Mapping[str, Any]) -> UserProblem:
         """The same with the ridge of another, as `kept_ridge` gives it.
 
         Raises:
@@ -302,7 +302,7 @@ class UserRisk:
             vectors[rows] = self._minimise(vectors[rows], histories, rows)
         return vectors
 
-    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> UserRisk:
+    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> UserProblem:
         """The same problem where there are more items; the candidates stand for these, too."""
         n_more = len(items) - len(self.item_weights)
         weights = np.concatenate([self.item_weights, np.full(n_more, self.item_weights.mean())])
@@ -355,11 +355,11 @@ class UserRisk:
         return ahead, slope_ahead
 
     def _slope(self, vectors: Vectors, own: _Own) -> Vectors:
-        """∇R_u = Σ_i of the pull on each score · e_i."""
+        """∇R_u = Σ_i of the gradient by each score · e_i."""
         scores = self.candidates.rows.products(vectors.astype(np.float32))
-        pulls = self.family.unlabelled(scores, self.candidates.weights)
-        unlabelled = self.candidates.columns.products(pulls.strength)
-        positive = self._of_positives(vectors, own).strength[:, None] * own.vectors
+        gradients = self.family.unlabelled(scores, self.candidates.weights)
+        unlabelled = self.candidates.columns.products(gradients.value)
+        positive = self._of_positives(vectors, own).value[:, None] * own.vectors
         slope: Vectors = unlabelled + group_sums(positive, own.rows, len(vectors))
         return slope
 
@@ -369,14 +369,16 @@ class UserRisk:
         return self.family.positive(scores, own.weights, own.rows, prior)
 
     def _curvature(self, vectors: Vectors, own: _Own) -> Vectors:
-        """Σ_i of how the pull on a score changes · e_i e_iᵀ + ρ_u I, without what is not convex."""
-        scores = self.sketch.rows.products(vectors.astype(np.float32))
-        unlabelled = self.family.unlabelled(scores, self.sketch.weights).change
-        positive = self._of_positives(vectors, own).change
+        """Σ_i of the second derivative by score · e_i e_iᵀ + ρ_u I, without what is not convex."""
+        scores = self.preconditioner_sample.rows.products(vectors.astype(np.float32))
+        unlabelled = self.family.unlabelled(scores, self.preconditioner_sample.weights).slope
+        positive = self._of_positives(vectors, own).slope
         ends = np.searchsorted(own.rows, np.arange(len(vectors) + 1))
         matrices = np.empty((*vectors.shape, vectors.shape[1]))
         for row, (start, end) in enumerate(itertools.pairwise(ends)):
-            matrices[row] = weighted_gram(self.sketch.vectors, np.maximum(unlabelled[row], 0))
+            matrices[row] = weighted_gram(
+                self.preconditioner_sample.vectors, np.maximum(unlabelled[row], 0)
+            )
             matrices[row] += weighted_gram(
                 own.vectors[start:end], np.maximum(positive[start:end], 0)
             )

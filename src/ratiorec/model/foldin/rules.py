@@ -23,7 +23,7 @@ from ratiorec.losses.density_ratio import (
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.losses.whole_data import WholeData
 from ratiorec.model.foldin.linear import LearnedStep, WeightedRidge, row_blocks
-from ratiorec.model.foldin.newton import CURVATURES, LINKS, Candidates, LossFamily, UserRisk
+from ratiorec.model.foldin.newton import CURVATURES, LINKS, Candidates, LossFamily, UserProblem
 from ratiorec.scorers import (
     Factored,
     FloatMatrix,
@@ -38,10 +38,10 @@ from ratiorec.solvers.settings import WMF, ImplicitALS
 
 # enough for lists nearly as good as those by all items, and few enough for one core
 _N_CANDIDATES = 16384
-_N_SKETCHED = 1024
+_N_PRECONDITIONER = 1024
 _USERS_ASKED = 256
 _ROWS_AT_ONCE = 32
-_LEAST_SIZE = 0.1  # of the mean: an item that pulls nobody may yet pull a new user
+_LEAST_SIZE = 0.1  # of the mean: an item without a gradient yet may have one for a new user
 
 
 class Rule(Protocol):
@@ -82,11 +82,15 @@ def rule_for(
 
 
 def training_settings(table: Mapping[str, Any]) -> AnySettings | None:
-    """The settings that a model was trained with; None where they hold a part of somebody's own.
+    """The settings that a model was trained with; None where they are not the library's.
+
+    A model put together by hand has none, and a loss of somebody's own is unknown here.
 
     Raises:
         ConfigError: They are not whole.
     """
+    if not table:
+        return None
     try:
         return settings_in(table, complete=True)
     except UnknownChoiceError:
@@ -134,31 +138,31 @@ def loss_family(loss: Loss) -> LossFamily | None:
 
 def _user_problem(
     scorer: InnerProduct, settings: Settings, family: LossFamily, pairs: Pairs
-) -> UserRisk:
+) -> UserProblem:
     weights = _item_weights(settings, pairs, scorer.n_items)
-    sizes = typical_pulls(family, scorer, weights)
-    return UserRisk(
+    sizes = typical_gradients(family, scorer, weights)
+    return UserProblem(
         family,
         LearnedStep.learnt(scorer.users, scorer.items, pairs),
         weights,
         Candidates.drawn(scorer.items, weights, sizes, n=_N_CANDIDATES),
-        Candidates.drawn(scorer.items, weights, sizes, n=_N_SKETCHED),
+        Candidates.drawn(scorer.items, weights, sizes, n=_N_PRECONDITIONER),
         free=isinstance(settings.encoder, Factorisation),
     )
 
 
-def typical_pulls(
+def typical_gradients(
     family: LossFamily, scorer: InnerProduct, weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """‖e_i‖ times the root mean square, over some users, of the pull on item i (theory: F4)."""
+    """‖e_i‖ times the root mean square, over some users, of its score's gradient (theory: F4)."""
     squares = np.zeros(scorer.n_items)
     some = np.arange(0, scorer.n_users, max(1, scorer.n_users // _USERS_ASKED))
     for places in row_blocks(len(some), _ROWS_AT_ONCE):
         scores = scorer.scores(some[places])
-        squares += np.square(family.unlabelled(scores, weights.astype(np.float32)).strength).sum(0)
-    pulls: NDArray[np.float64] = np.sqrt(squares) * np.linalg.norm(scorer.items, axis=1)
-    pulls += _LEAST_SIZE * pulls.mean() + np.finfo(np.float64).tiny
-    return pulls
+        squares += np.square(family.unlabelled(scores, weights.astype(np.float32)).value).sum(0)
+    gradients: NDArray[np.float64] = np.sqrt(squares) * np.linalg.norm(scorer.items, axis=1)
+    gradients += _LEAST_SIZE * gradients.mean() + np.finfo(np.float64).tiny
+    return gradients
 
 
 def _item_weights(settings: Settings, pairs: Pairs, n_items: int) -> NDArray[np.float64]:
@@ -198,7 +202,7 @@ class Provenance(NamedTuple):
     ) -> dict[str, Any]:
         """The card of the model when it has so many pairs, with the ridge that training told."""
         since = {"pairs_since": n_pairs - self.n_pairs, "trained_items": self.n_items}
-        ridge = {"fold_in": rule.kept_ridge()} if isinstance(rule, UserRisk) else {}
+        ridge = {"fold_in": rule.kept_ridge()} if isinstance(rule, UserProblem) else {}
         return {**card, **since, **ridge}
 
 

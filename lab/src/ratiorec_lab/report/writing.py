@@ -1,0 +1,86 @@
+"""Numbers and words as readers see them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+# XML has no way to write these, not even as a reference.
+_UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def clean(text: str) -> str:
+    """The text without characters that no file of markup can hold."""
+    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def tick_labels(ticks: Sequence[float]) -> tuple[str, ...]:
+    """The ticks in writing, all in the same manner.
+
+    >>> tick_labels([0, 0.05, 0.1])
+    ('0.00', '0.05', '0.10')
+    >>> tick_labels([0.00001, 0.1, 1000])
+    ('10⁻⁵', '10⁻¹', '10³')
+    """
+    sizes = [abs(tick) for tick in ticks if tick] or [1.0]
+    if max(sizes) >= 1e7 or min(sizes) < 1e-4 or max(sizes) > 1e5 * min(sizes):
+        return tuple(map(_with_power, ticks))
+    is_even = len(ticks) > 2 and math.isclose(ticks[1] - ticks[0], ticks[-1] - ticks[-2])
+    n_decimals = [max(0, -_last_digit(tick)) for tick in ticks]
+    # On an even axis all labels have the same decimals; 0.001 … 1000 would look odd that way.
+    shown = [max(n_decimals)] * len(ticks) if is_even else n_decimals
+    return tuple(_minus(f"{tick:,.{n}f}") for tick, n in zip(ticks, shown, strict=True))
+
+
+def _last_digit(value: float) -> int:
+    exponent = Decimal(repr(float(value))).normalize().as_tuple().exponent
+    return exponent if isinstance(exponent, int) else 0
+
+
+def _with_power(value: float) -> str:
+    if not value:
+        return "0"
+    mantissa, exponent = f"{value:.6e}".split("e")
+    power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
+    digits = mantissa.rstrip("0").rstrip(".")
+    return _minus(f"{digits}×{power}".removeprefix("1×").replace("-1×", "-"))
+
+
+def _minus(number: str) -> str:
+    return number.replace("-", "−")
+
+
+def format_number(value: float) -> str:
+    """A number as a person would write it.
+
+    >>> format_number(29858), format_number(0.181234), format_number(float("nan"))
+    ('29,858', '0.1812', '–')
+    """
+    if not math.isfinite(value):
+        return "–"
+    if value and not 1e-4 <= abs(value) < 1e7 and not float(value).is_integer():
+        return _with_power(float(f"{value:.2e}"))
+    written = f"{value:,.{_n_decimals([value])}f}"
+    return _minus(written.rstrip("0").rstrip(".") if "." in written else written)
+
+
+def format_column(values: Sequence[float]) -> Callable[[float], str]:
+    """The one manner of writing numbers that suits all of these."""
+    finite = [value for value in values if math.isfinite(value)]
+    if any(value and not 1e-4 <= abs(value) < 1e7 for value in finite):
+        return format_number
+    n = _n_decimals(finite)
+    return lambda value: _minus(f"{value:,.{n}f}") if math.isfinite(value) else "–"
+
+
+def _n_decimals(values: Sequence[float]) -> int:
+    """Four decimals for parts of one, as rankings are reported; fewer for larger numbers."""
+    if all(float(value).is_integer() for value in values):
+        return 0
+    largest = max(abs(value) for value in values)
+    if largest < 0.01:
+        return 6
+    return next((n for limit, n in ((1, 4), (100, 2), (1000, 1)) if largest <= limit), 0)

@@ -1,0 +1,428 @@
+"""Figures 1 to 3 of the paper: efficiency, static and adaptive weights, negative sampling."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ratiorec.settings import TwoStageSettings
+from ratiorec_lab.reproduce import records as facts
+from ratiorec_lab.reproduce.cells import VALIDATED, Cell
+from ratiorec_lab.reproduce.exhibits import (
+    NOT_RUN,
+    Bar,
+    BarExhibit,
+    BarPanel,
+    CurveExhibit,
+    Exhibit,
+    Panel,
+    Row,
+    Series,
+    TableExhibit,
+)
+from ratiorec_lab.reproduce.plan import Findings, Plan
+from ratiorec_lab.reproduce.published import (
+    METRICS,
+    SELECTED_BY,
+    STAND_IN,
+    PublishedEffort,
+    dataset_name,
+    effort,
+    method_name,
+)
+from ratiorec_lab.reproduce.records import Record, convergence, validations
+from ratiorec_lab.reproduce.remarks import beyond, missing_lines, why_not_run
+from ratiorec_lab.reproduce.wording import figure, listed
+
+METHOD = "dregn-cf"
+
+
+def curve_panels(
+    dataset: str, records: Mapping[str, Record], *, by: str, log_x: bool = False
+) -> Iterator[Panel]:
+    """A panel for each metric with a line for each named record; `by` is "epoch" or "step"."""
+    for metric, label in METRICS.items() if records else ():
+        lines = {
+            name: [(float(getattr(one, by)), one.metrics[metric]) for one in validations(record)]
+            for name, record in records.items()
+        }
+        yield Panel(
+            title=f"{dataset_name(dataset)}, {label}",
+            x_label=f"training {by}",
+            y_label=f"{label} on validation pairs",
+            series=tuple(Series(name, tuple(points)) for name, points in lines.items()),
+            log_x=log_x,
+        )
+
+
+def _best(record: Record) -> float:
+    return max(one.metrics[SELECTED_BY] for one in validations(record))
+
+
+def _last(record: Record) -> float:
+    return validations(record)[-1].metrics[SELECTED_BY]
+
+
+# Figure 1
+
+
+@dataclass(frozen=True)
+class FigEfficiency:
+    """Figure 1: training time and steps to convergence of six methods."""
+
+    presets: tuple[str, ...] = ("lightgcn", "ngcf", "mult-vae", "enmf", METHOD, "dregn-cf-fast")
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """Runs that have validations along the way."""
+        for dataset in plan.datasets:
+            for preset in self.presets:
+                yield from plan.curves(preset, dataset)
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """The bars of the paper, and a table of the same figures with their ratios."""
+        by_dataset = [
+            [effort_of(findings, preset, dataset) for preset in self.presets]
+            for dataset in findings.plan.datasets
+        ]
+        yield BarExhibit(
+            id="fig-efficiency",
+            title="Training time and steps to convergence",
+            caption="Figure 1 of the paper. A run has converged at its first validation with 99 % "
+            "of its best nDCG@20 on validation pairs; the time is that of so many steps, without "
+            "set-up and validation. Published times are of a Tesla P100.",
+            panels=tuple(panel for efforts in by_dataset for panel in _effort_panels(efforts)),
+            remarks=tuple(r for efforts in by_dataset for r in _effort_remarks(efforts)),
+        )
+        yield TableExhibit(
+            id="fig-efficiency-table",
+            title="Training time and steps to convergence in numbers",
+            caption="Medians over the seeds. «whole fit» has the search beyond convergence, "
+            "validations, set-up and the refit in it.",
+            columns=(
+                *("steps to convergence", "paper", "a step", "paper"),
+                *("training to convergence", "paper"),
+                *("steps / DREGN-CF's", "time / DREGN-CF's", "whole fit"),
+            ),
+            rows=tuple(row for efforts in by_dataset for row in _effort_rows(efforts)),
+            is_ranking=False,
+        )
+
+
+@dataclass(frozen=True)
+class MethodEffort:
+    """Training of a method: medians over the seeds; None where nothing is known."""
+
+    preset: str
+    dataset: str
+    steps: float | None
+    seconds_per_step: float | None
+    seconds: float | None  # to convergence: training alone
+    whole_fit: float | None  # search and refit, set-up and validation among them
+    machines: tuple[str, ...]
+    is_rising: bool
+    was_cut: bool
+    why_missing: str
+
+    @property
+    def method(self) -> str:
+        """Name of the method."""
+        return method_name(self.preset)
+
+    @property
+    def published(self) -> PublishedEffort:
+        """What the paper says."""
+        return effort(self.preset, self.dataset)
+
+
+def effort_of(findings: Findings, preset: str, dataset: str) -> MethodEffort:
+    """The training that the runs of a preset took."""
+    cells = list(findings.plan.curves(preset, dataset))
+    records = [r for r in findings.records(cells) if convergence(r) is not None]
+    found = [c for r in records if (c := convergence(r)) is not None]
+    return MethodEffort(
+        preset,
+        dataset,
+        steps=_median([c.step for c in found]),
+        seconds_per_step=_median([facts.seconds_per_step(r) for r in records]),
+        seconds=_median([facts.seconds_to_converge(r) for r in records]),
+        whole_fit=_median([r["seconds"]["train"] for r in records]),
+        machines=tuple(dict.fromkeys(map(facts.machine_of, records))),
+        is_rising=any(c.is_rising for c in found),
+        was_cut=any(map(facts.was_cut, records)),
+        why_missing="" if records else findings.why_missing(cells),
+    )
+
+
+def _median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return statistics.median(known) if known else None
+
+
+def _effort_panels(efforts: Sequence[MethodEffort]) -> Iterator[BarPanel]:
+    dataset = dataset_name(efforts[0].dataset)
+    times = tuple(Bar(e.method, e.seconds, e.published.seconds) for e in efforts)
+    steps = tuple(Bar(e.method, e.steps, e.published.steps) for e in efforts)
+    for title, label, bars in (("time", "seconds", times), ("steps", "steps", steps)):
+        if any(bar.value is not None or bar.published is not None for bar in bars):
+            yield BarPanel(f"{dataset}: {title} to convergence", label, bars, log=True)
+
+
+def _effort_rows(efforts: Sequence[MethodEffort]) -> Iterator[Row]:
+    ours = _ours(efforts)
+    for e in efforts:
+        printed = e.published
+        entries = (
+            NOT_RUN if e.steps is None else _count(e.steps),
+            _count(printed.steps),
+            _time(e.seconds_per_step),
+            _time(printed.seconds_per_step),
+            _time(e.seconds),
+            _time(printed.seconds),
+            _ratio(e, ours, lambda one: one.steps),
+            _ratio(e, ours, lambda one: one.seconds),
+            _time(e.whole_fit),
+        )
+        yield Row(f"{dataset_name(e.dataset)}, {e.method}", entries)
+
+
+def _effort_remarks(efforts: Sequence[MethodEffort]) -> Iterator[str]:
+    dataset, ours = dataset_name(efforts[0].dataset), _ours(efforts)
+    for e in efforts:
+        if ours is not None and e is not ours:
+            known = [words for words in _ratios(e, ours) if words]
+            if known:
+                yield f"{dataset}: {e.method} takes {listed(known)} of {ours.method}."
+    yield from _effort_warnings(dataset, efforts)
+
+
+def _ours(efforts: Sequence[MethodEffort]) -> MethodEffort | None:
+    return next((e for e in efforts if e.preset == METHOD), None)
+
+
+def _ratios(other: MethodEffort, ours: MethodEffort) -> Iterator[str]:
+    """The ratios, and whether they lean to the same side as the published ones."""
+    for what, name in (("steps", "steps"), ("time", "seconds")):
+        one, unit = getattr(other, name), getattr(ours, name)
+        if not one or not unit:
+            continue
+        words = f"{_times(one / unit)} the {what}"
+        printed, printed_unit = getattr(other.published, name), getattr(ours.published, name)
+        if printed and printed_unit:
+            same_side = (one > unit) == (printed > printed_unit)
+            side = "as in the paper" if same_side else "unlike in the paper"
+            words += f" ({side}, which has {_times(printed / printed_unit)})"
+        yield words
+
+
+def _effort_warnings(dataset: str, efforts: Sequence[MethodEffort]) -> Iterator[str]:
+    ran = [e for e in efforts if e.steps is not None]
+    if rising := [e.method for e in ran if e.is_rising or e.was_cut]:
+        yield (
+            f"{dataset}, {listed(rising)}: the last validation was the best or the time budget "
+            "ended the run, so that convergence may be later than stated."
+        )
+    if len({machine for e in ran for machine in e.machines}) > 1:
+        yield f"{dataset}: not all runs were on the same machine, so their times do not compare."
+    if unknown := [e.method for e in ran if e.seconds is None]:
+        yield f"{dataset}, {listed(unknown)}: no epoch without a validation to time a step by."
+    reasons: dict[str, list[str]] = {}
+    for e in efforts:
+        if e.steps is None:
+            reasons.setdefault(e.why_missing, []).append(e.method)
+    for reason, methods in reasons.items():
+        who = [] if len(methods) == len(efforts) else methods
+        yield why_not_run(efforts[0].dataset, who, reason)
+
+
+def _ratio(
+    e: MethodEffort, ours: MethodEffort | None, of: Callable[[MethodEffort], float | None]
+) -> str:
+    value, unit = of(e), None if ours is None else of(ours)
+    return "" if not value or not unit else _times(value / unit)
+
+
+def _times(ratio: float) -> str:
+    """`2.5 ×`."""
+    return f"{ratio:.3g} ×" if ratio < 1000 else f"{ratio:,.0f} ×"
+
+
+def _count(value: float | None) -> str:
+    return "" if value is None else f"{value:,.0f}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    if seconds < 1:
+        return f"{seconds * 1000:.3g} ms"
+    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
+
+
+# Figure 2
+
+ADAPTIVE, FIRST = "adaptive", "uniform (as the first model)"
+SAME, TENTH = "static (same rate)", "static (a tenth of the rate)"
+
+
+@dataclass(frozen=True)
+class FigStaticAdaptive:
+    """Figure 2: weights that stay as a first model left them, against weights that follow.
+
+    The paper draws it on Yelp2018. Under `validated` the first model is trained for `first_epochs`,
+    to its end as in the paper, and the second goes on for a while after it has stopped to improve,
+    so that the curve can be seen.
+    """
+
+    first_epochs: int = 60
+    patience: int = 20
+
+    def named(self, plan: Plan, dataset: str) -> dict[str, Cell | None]:
+        """The cells by the names of their lines."""
+        shown: dict[str, float] = {}
+        if plan.protocol == VALIDATED and not plan.is_quick:
+            shown = {
+                "first.training.epochs": self.first_epochs,
+                "second.training.patience": self.patience,
+            }
+        static = plan.changed("dregn-cf-static", dataset, shown)
+        tenth = None
+        if static is not None:
+            assert isinstance(static.settings, TwoStageSettings)
+            rate = static.settings.second.training.learning_rate / 10
+            tenth = plan.changed(
+                "dregn-cf-static", dataset, shown | {"second.training.learning_rate": rate}
+            )
+        return {
+            ADAPTIVE: plan.first_curve(METHOD, dataset),
+            SAME: static,
+            TENTH: tenth,
+            FIRST: plan.first_curve("dregn-cf-uniform", dataset),
+        }
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """Four runs."""
+        for dataset in plan.among("yelp2018"):
+            yield from (cell for cell in self.named(plan, dataset).values() if cell is not None)
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """One figure."""
+        panels: list[Panel] = []
+        remarks: list[str] = []
+        for dataset in findings.plan.among("yelp2018"):
+            cells = self.named(findings.plan, dataset)
+            records = findings.named_records(cells)
+            panels += curve_panels(dataset, records, by="epoch")
+            remarks += missing_lines(findings, dataset, cells)
+            if not findings.plan.is_quick:
+                remarks += _static_remarks(dataset_name(dataset), records)
+        yield CurveExhibit(
+            id="fig-static-adaptive",
+            title="Static and adaptive weights",
+            caption="Figure 2 of the paper, on validation pairs. Epochs of a static run are "
+            "counted through both of its models, of which only the second is validated; the first "
+            "is of the same kind as the line with uniform weights.",
+            panels=tuple(panels),
+            remarks=tuple(remarks),
+        )
+
+
+def _static_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str]:
+    for name in (SAME, TENTH):
+        if name not in records:
+            continue
+        static = _best(records[name])
+        if ADAPTIVE in records:
+            adaptive = _best(records[ADAPTIVE])
+            yield (
+                f"{dataset}: the best nDCG@20 of «{name}» is {figure(static)}, "
+                f"{beyond(static, adaptive)} that of adaptive weights ({figure(adaptive)})."
+            )
+        if FIRST in records:
+            first = _best(records[FIRST])
+            verb, side = ("never reaches", "as") if static < first else ("exceeds", "unlike")
+            place = f"{verb} the first model ({figure(first)})"
+            yield f"{dataset}: «{name}» {place}, {side} in the paper."
+    if SAME in records and TENTH in records:
+        ends = _last(records[SAME]), _last(records[TENTH])
+        side = "as" if ends[0] < ends[1] else "unlike"
+        yield (
+            f"{dataset}: with the same rate static weights end at {figure(ends[0])}, with a tenth "
+            f"of it at {figure(ends[1])}, {side} in the paper, where the same rate ends lower."
+        )
+
+
+# Figure 3
+
+PAIRWISE, DYNAMIC, UNIFORM = "lightgcn", "lightgcn-dns", "dregn-cf-uniform"
+
+
+@dataclass(frozen=True)
+class FigDns:
+    """Figure 3: hard-sample weights against dynamic negative sampling (DNS).
+
+    The paper draws it on Amazon-Book, which few can have: Gowalla is drawn beside it.
+    """
+
+    presets: tuple[str, ...] = (PAIRWISE, DYNAMIC, UNIFORM, METHOD)
+
+    def named(self, plan: Plan) -> Iterator[tuple[str, dict[str, Cell | None]]]:
+        """The cells by preset, for each data set that is drawn."""
+        for dataset in plan.among("amazon-book", STAND_IN, "gowalla"):
+            yield dataset, {p: plan.first_curve(p, dataset) for p in self.presets}
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """Four runs that have validations along the way."""
+        for _, cells in self.named(plan):
+            yield from (cell for cell in cells.values() if cell is not None)
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """One figure."""
+        panels: list[Panel] = []
+        remarks: list[str] = []
+        for dataset, cells in self.named(findings.plan):
+            records = findings.named_records(cells)
+            lines = {method_name(preset): record for preset, record in records.items()}
+            panels += curve_panels(dataset, lines, by="step", log_x=True)
+            named = {method_name(preset): cell for preset, cell in cells.items()}
+            remarks += missing_lines(findings, dataset, named)
+            if not findings.plan.is_quick:
+                remarks += _dns_remarks(dataset_name(dataset), records)
+        yield CurveExhibit(
+            id="fig-dns",
+            title="Dynamic sampling and hard-sample weights",
+            caption="Figure 3 of the paper, which shows the test part of Amazon-Book; these are "
+            "validation pairs, so that no test figure is read while training goes on.",
+            panels=tuple(panels),
+            remarks=tuple(remarks),
+        )
+
+
+def _dns_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str]:
+    """The paper's observations in section 5.5, each held against the figures."""
+    for faster, slower in ((DYNAMIC, PAIRWISE), (METHOD, UNIFORM), (METHOD, DYNAMIC)):
+        if faster in records and slower in records:
+            yield f"{dataset}: {_steps(records, faster, slower)}."
+    for better, worse in ((DYNAMIC, PAIRWISE), (PAIRWISE, UNIFORM), (METHOD, DYNAMIC)):
+        if better in records and worse in records:
+            yield f"{dataset}: {_quality(records, better, worse)}."
+
+
+def _steps(records: Mapping[str, Record], faster: str, slower: str) -> str:
+    one, other = convergence(records[faster]), convergence(records[slower])
+    assert one is not None
+    assert other is not None
+    holds = "as in the paper" if one.step < other.step else "unlike in the paper"
+    return (
+        f"{method_name(faster)} converges in {one.step:,} steps and {method_name(slower)} in "
+        f"{other.step:,}, {holds}, where {method_name(faster)} is the faster"
+    )
+
+
+def _quality(records: Mapping[str, Record], better: str, worse: str) -> str:
+    one, other = _best(records[better]), _best(records[worse])
+    holds = "as in the paper" if one > other else "unlike in the paper"
+    return (
+        f"{method_name(better)} reaches nDCG@20 {figure(one)} and {method_name(worse)} "
+        f"{figure(other)}, {holds}, where {method_name(better)} is the better"
+    )

@@ -1,0 +1,239 @@
+"""Tables 1 to 3 of the paper: data sets, effectiveness of all methods, ablation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from ratiorec_lab.reproduce import published, remarks
+from ratiorec_lab.reproduce.cells import Cell
+from ratiorec_lab.reproduce.exhibits import NOT_RUN, Exhibit, Measured, Row, TableExhibit
+from ratiorec_lab.reproduce.plan import ABSENT, Findings, Plan
+from ratiorec_lab.reproduce.published import (
+    ABLATION,
+    EFFECTIVENESS,
+    ELSEWHERE,
+    METRICS,
+    STAND_IN,
+    dataset_name,
+    method_name,
+)
+from ratiorec_lab.reproduce.remarks import TableFigure
+from ratiorec_lab.reproduce.tuning import AblationL2
+from ratiorec_lab.reproduce.wording import figure, listed
+
+FULL = "dregn-cf"
+ROWS: Mapping[str, str] = MappingProxyType(
+    {
+        "pu": "(a) PU",
+        "dre": "(b) DRE",
+        "dregn-cf-no-is": "(c) w/o IS",
+        "dregn-cf-no-nn": "(d) w/o NN",
+        "dregn-cf-uniform": "(e) Uni-W",
+        "dregn-cf-popularity": "(f) Pop-W",
+        "dregn-cf-static": "(g) Static",
+        FULL: "(h) Full",
+    }
+)
+CLOSE = ("dregn-cf-no-is", "dregn-cf-no-nn", FULL)  # to the full method, so only 1 % tells
+
+
+@dataclass(frozen=True)
+class TableDatasets:
+    """Table 1: users, items and pairs of every data set."""
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """Nothing is trained."""
+        yield from ()
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """One table."""
+        yield TableExhibit(
+            id="table-datasets",
+            title="Statistics of the data sets",
+            caption="Table 1 of the paper. Interactions are pairs of the training and the test "
+            "part together; the density is their share of all possible pairs.",
+            columns=(
+                *("users", "items", "interactions"),
+                *("of them for training", "density", "density, paper"),
+            ),
+            rows=tuple(_counts(name, findings) for name in findings.plan.datasets),
+            decimals=0,
+            remarks=tuple(_datasets_compared(findings)),
+            is_ranking=False,
+        )
+
+
+def _counts(name: str, findings: Findings) -> Row:
+    found = findings.files.statistics(name)
+    printed = published.STATISTICS.get(name)
+    printed_counts = (None, None, None) if printed is None else printed[:3]
+    printed_density = "" if printed is None else f"{printed.density:.5f}"
+    if found is None:
+        nothing = (Measured((), count, ABSENT) for count in printed_counts)
+        return Row(dataset_name(name), (*nothing, NOT_RUN, NOT_RUN, printed_density))
+    ours = (found["users"], found["items"], _n_pairs(found))
+    counts = (Measured((float(n),), p) for n, p in zip(ours, printed_counts, strict=True))
+    density = f"{_n_pairs(found) / (found['users'] * found['items']):.5f}"
+    train = Measured((float(found["train_pairs"]),))
+    return Row(dataset_name(name), (*counts, train, density, printed_density))
+
+
+def _datasets_compared(findings: Findings) -> Iterator[str]:
+    for name in findings.plan.datasets:
+        found, printed = findings.files.statistics(name), published.STATISTICS.get(name)
+        if found is None:
+            yield remarks.why_not_run(name, [], ABSENT)
+        elif printed is not None:
+            yield _compared(name, found, printed)
+        elif name == STAND_IN:
+            whole = published.STATISTICS["amazon-book"].n_pairs - found["test_pairs"]
+            yield (
+                f"{STAND_IN} is not the paper's Amazon-Book: it has "
+                f"{100 * found['train_pairs'] / whole:.1f} % of its training pairs and the same "
+                "test pairs. It stands in a column of its own, and no published figure is "
+                "comparable with those on it."
+            )
+
+
+def _compared(name: str, found: dict[str, Any], printed: published.Counts) -> str:
+    ours = {"users": found["users"], "items": found["items"], "interactions": _n_pairs(found)}
+    theirs = dict(zip(ours, printed[:3], strict=True))
+    others = [f"{ours[n]:,} {n} (paper: {theirs[n]:,})" for n in ours if ours[n] != theirs[n]]
+    if others:
+        return f"{dataset_name(name)} differs from the paper's: {listed(others)}."
+    return f"{dataset_name(name)} has the users, items and interactions of the paper."
+
+
+def _n_pairs(found: dict[str, Any]) -> int:
+    return int(found["train_pairs"] + found["test_pairs"])
+
+
+@dataclass(frozen=True)
+class TableEffectiveness:
+    """Table 2: R@20 and nDCG@20 of the paper's five methods, and of what else one would try."""
+
+    papers: tuple[str, ...] = ("ngcf", "mult-vae", "enmf", "lightgcn", FULL)
+    more: tuple[str, ...] = (
+        *("dregn-cf-fast", "lightgcn-dns", "bpr-mf", "wmf"),
+        *("ease", "item-knn", "implicit-als", "popularity"),
+    )
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """Every method on every data set, judged on the test part."""
+        for dataset in plan.datasets:
+            for preset in (*self.papers, *self.more):
+                yield from plan.cells(preset, dataset)
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """One table."""
+        printed = {**EFFECTIVENESS, **ELSEWHERE}
+        names = {preset: method_name(preset) for preset in (*self.papers, *self.more)}
+        figures = _figures(findings, names, printed)
+        yield TableExhibit(
+            id="table-effectiveness",
+            title="Effectiveness of all methods",
+            caption="Table 2 of the paper: R@20 and nDCG@20 on the test part. The last rows are "
+            "methods that the paper does not have.",
+            columns=_columns(findings.plan),
+            rows=_rows(figures),
+            remarks=tuple(self._remarks(figures)),
+        )
+
+    def _remarks(self, figures: list[TableFigure]) -> Iterator[str]:
+        yield from remarks.within_or_above([f for f in figures if f.method == method_name(FULL)])
+        yield from remarks.of_table(figures)
+        elsewhere = dict.fromkeys(
+            f.method for f in figures if not f.is_papers and f.measured.published
+        )
+        if elsewhere:
+            yield (
+                f"{listed(list(elsewhere))}: the published figure is not the paper's; its "
+                "settings are not known to us."
+            )
+
+
+@dataclass(frozen=True)
+class TableAblation:
+    """Table 3: rows (a) to (h), each without a part of the method or with another."""
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """Every row on every data set, judged on the test part; then with other λ."""
+        for dataset in plan.datasets:
+            for preset in ROWS:
+                yield from plan.cells(preset, dataset)
+        yield from AblationL2(ROWS, FULL).cells(plan)
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """The paper's table, and what becomes of it where λ is chosen for each row."""
+        figures = _figures(findings, ROWS, ABLATION)
+        yield TableExhibit(
+            id="table-ablation",
+            title="Ablation",
+            caption="Table 3 of the paper: (a) and (b) plain losses without ranking weights, where "
+            "in (a), unlike in the paper, a positive counts far more than an unlabelled pair, (c) "
+            "without the sampling correction, (d) without the non-negative correction, (e) uniform "
+            "weights, (f) weights by popularity, (g) weights of a first model that stay as they "
+            "are, (h) everything.",
+            columns=_columns(findings.plan),
+            rows=_rows(figures),
+            remarks=tuple(self._remarks(figures)),
+        )
+        yield from AblationL2(ROWS, FULL).exhibits(findings)
+
+    def _remarks(self, figures: list[TableFigure]) -> Iterator[str]:
+        for preset in CLOSE:
+            own = [f for f in figures if f.method == ROWS[preset]]
+            yield from remarks.within_or_above(own)
+        for dataset, metric in dict.fromkeys((f.dataset, f.metric) for f in figures):
+            here = {f.method: f for f in figures if (f.dataset, f.metric) == (dataset, metric)}
+            yield from self._relative_to_full(here)
+        yield from remarks.of_table(figures)
+
+    def _relative_to_full(self, here: dict[str, TableFigure]) -> Iterator[str]:
+        """Whether the rows that the paper has far below the full method are below it."""
+        full = here[ROWS[FULL]]
+        if not full.is_compared:
+            return
+        far = [row for preset, row in ROWS.items() if preset not in CLOSE]
+        known = [row for row in far if here[row].measured.values]
+        above = [row for row in known if here[row].mean >= full.mean]
+        below = [row for row in known if row not in above]
+        place = f"{dataset_name(full.dataset)}, {METRICS[full.metric]}"
+        if below:
+            yield f"{place}: {listed(below)} below (h) {figure(full.mean)}, as in the paper."
+        if above:
+            yield f"{place}: {listed(above)} not below (h), unlike in the paper."
+
+
+def _figures(
+    findings: Findings, names: Mapping[str, str], printed: published.By
+) -> list[TableFigure]:
+    """A test figure for each named preset, data set and metric."""
+    return [
+        TableFigure(
+            name,
+            dataset,
+            metric,
+            findings.tested(preset, dataset, metric, printed),
+            is_papers=preset not in ELSEWHERE,
+        )
+        for preset, name in names.items()
+        for dataset in findings.plan.datasets
+        for metric in METRICS
+    ]
+
+
+def _columns(plan: Plan) -> tuple[str, ...]:
+    """Two columns for each data set."""
+    return tuple(f"{dataset_name(d)} {label}" for d in plan.datasets for label in METRICS.values())
+
+
+def _rows(figures: list[TableFigure]) -> tuple[Row, ...]:
+    """A row for each method, in the order they come in."""
+    return tuple(
+        Row(method, tuple(f.measured for f in figures if f.method == method))
+        for method in dict.fromkeys(f.method for f in figures)
+    )

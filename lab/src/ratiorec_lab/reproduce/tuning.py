@@ -1,0 +1,353 @@
+"""Hyperparameters on validation pairs: sensitivity to λ and D̄ (Figures 4 and 5), the paper's
+search, and Table 3 once more with the λ that suits each row.
+
+No test pair is read here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
+
+from ratiorec.config import to_table
+from ratiorec_lab.reproduce.cells import BOUND, L2, RATE, VALIDATED, Cell, setting_in
+from ratiorec_lab.reproduce.exhibits import (
+    NOT_RUN,
+    CurveExhibit,
+    Exhibit,
+    Measured,
+    Panel,
+    Row,
+    Series,
+    TableExhibit,
+)
+from ratiorec_lab.reproduce.plan import Findings, Plan
+from ratiorec_lab.reproduce.published import METRICS, SELECTED_BY, dataset_name
+from ratiorec_lab.reproduce.records import Record
+from ratiorec_lab.reproduce.remarks import beyond, why_not_run
+from ratiorec_lab.reproduce.wording import figure, listed
+
+METHOD = "dregn-cf"
+L2_VALUES = tuple(round(0.01 * k, 2) for k in range(1, 10))
+BOUNDS = tuple(10.0 * k for k in range(1, 10))
+LABELS = MappingProxyType({L2: "λ", BOUND: "D̄"})
+LARGE_BOUND = 50  # what the paper's «sufficiently large» is taken to mean
+STABLE = 0.01  # relative
+
+ByValue = dict[float, dict[str, float]]
+"""Validation figures by the value of a setting."""
+Found = dict[tuple[str, str], ByValue]
+"""By setting and data set."""
+
+
+@dataclass(frozen=True)
+class FigSensitivity:
+    """Figures 4 and 5: λ and D̄ one at a time; a quick run takes three values of each."""
+
+    def values(self, plan: Plan, setting: str) -> tuple[float, ...]:
+        """The values of a setting, in their order."""
+        whole = L2_VALUES if setting == L2 else BOUNDS
+        return whole[:: len(whole) // 2] if plan.is_quick else whole
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """A run for each value, judged on validation pairs alone."""
+        for dataset, setting in itertools.product(plan.datasets, LABELS):
+            for value in self.values(plan, setting):
+                cell = plan.changed(METHOD, dataset, {setting: value})
+                if cell is not None:
+                    yield cell
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """Two figures in one: a row of panels for each setting."""
+        found = {
+            (setting, dataset): self._found(findings, setting, dataset)
+            for setting in LABELS
+            for dataset in findings.plan.datasets
+        }
+        yield CurveExhibit(
+            id="fig-sensitivity",
+            title="Sensitivity to λ and D̄",
+            caption="Figures 4 and 5 of the paper: the best validation of each run, one setting "
+            "changed and the others as they are.",
+            panels=tuple(
+                _sensitivity_panel(setting, metric, found)
+                for setting in LABELS
+                for metric in METRICS
+            ),
+            remarks=tuple(self._remarks(findings, found)),
+        )
+
+    def _found(self, findings: Findings, setting: str, dataset: str) -> ByValue:
+        """Validation figures by the value of the setting."""
+        plan = findings.plan
+        records = {
+            value: findings.record(plan.changed(METHOD, dataset, {setting: value}))
+            for value in self.values(plan, setting)
+        }
+        return {value: record["validation"] for value, record in records.items() if record}
+
+    def _remarks(self, findings: Findings, found: Found) -> Iterator[str]:
+        plan = findings.plan
+        for (setting, dataset), figures in found.items():
+            missing = [v for v in self.values(plan, setting) if v not in figures]
+            if missing:
+                cells = [plan.changed(METHOD, dataset, {setting: missing[0]})]
+                some = ", ".join(f"{value:g}" for value in missing) if figures else "at all values"
+                which = f"{LABELS[setting]} {some}"
+                yield why_not_run(dataset, [which], findings.why_missing(cells))
+            if len(figures) > 1 and not plan.is_quick:
+                words = _of_l2 if setting == L2 else _of_bound
+                yield f"{dataset_name(dataset)}: {words(figures)}."
+
+
+def _sensitivity_panel(setting: str, metric: str, found: Found) -> Panel:
+    series = tuple(
+        Series(dataset_name(dataset), tuple((v, figures[v][metric]) for v in sorted(figures)))
+        for (changed, dataset), figures in found.items()
+        if changed == setting and figures
+    )
+    name, label = METRICS[metric], LABELS[setting]
+    return Panel(f"{name} by {label}", label, f"{name} on validation pairs", series)
+
+
+def _of_l2(figures: ByValue) -> str:
+    """The paper: a large λ is harmful everywhere, a small one most of all on Gowalla."""
+    ndcg = {value: figures[value][SELECTED_BY] for value in sorted(figures)}
+    top = max(ndcg, key=lambda value: ndcg[value])
+    low, high = min(ndcg), max(ndcg)
+    ends = [f"λ {end:g} is {beyond(ndcg[end], ndcg[top])} it" for end in (low, high) if end != top]
+    holds = "as" if top < high else "unlike"
+    return (
+        f"λ {top:g} is best (nDCG@20 {figure(ndcg[top])}); {' and '.join(ends)}, {holds} in the "
+        "paper, where a large λ does harm"
+    )
+
+
+def _of_bound(figures: ByValue) -> str:
+    """The paper: nothing changes once D̄ is large enough."""
+    large = [figures[v][SELECTED_BY] for v in figures if v >= LARGE_BOUND]
+    if len(large) < 2:
+        return "too few values of D̄ to say whether a large one matters"
+    spread = max(large) / min(large) - 1
+    holds = "as" if spread <= STABLE else "unlike"
+    return (
+        f"from D̄ {LARGE_BOUND} on nDCG@20 varies by {100 * spread:.1f} %, {holds} in the paper, "
+        "where it is stable"
+    )
+
+
+class Grid(NamedTuple):
+    """Values that are combined in every way."""
+
+    l2: tuple[float, ...]
+    bounds: tuple[float, ...]
+    rates: tuple[float, ...]
+
+    def points(self) -> Iterator[dict[str, float]]:
+        """Every combination as settings."""
+        for values in itertools.product(*self):
+            yield dict(zip((L2, BOUND, RATE), values, strict=True))
+
+
+WHOLE = Grid(L2_VALUES, BOUNDS, tuple(round(0.01 * k, 2) for k in range(1, 11)))
+SELECTION = Grid((0.02, 0.04, 0.06, 0.08), (30.0, 70.0), (0.01, 0.02))
+QUICK = Grid((0.01, 0.05), (30.0, 70.0), (0.01, 0.05))
+MOST_ROWS = 30
+
+
+@dataclass(frozen=True)
+class Search:
+    """Grid search inside the paper's ranges; the best is chosen by validation nDCG@20."""
+
+    def grid(self, plan: Plan) -> Grid:
+        """A small one for a quick run, all of the paper's where asked for, else a selection."""
+        if plan.is_quick:
+            return QUICK
+        return WHOLE if plan.whole_grid else SELECTION
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """A run for each point, judged on validation pairs alone."""
+        for dataset in plan.datasets:
+            yield from self._points(plan, dataset)
+
+    def _points(self, plan: Plan, dataset: str) -> Iterator[Cell]:
+        for point in self.grid(plan).points():
+            cell = plan.changed(METHOD, dataset, point)
+            if cell is not None:
+                yield cell
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """A table for each data set, the best first."""
+        for dataset in findings.plan.datasets:
+            order = self._ranked(findings, dataset)
+            yield TableExhibit(
+                id=f"search-{dataset}",
+                title=f"Search for λ, D̄ and the rate on {dataset_name(dataset)}",
+                caption="Trained on nine tenths of each user's pairs and judged on the rest; no "
+                f"test pair is read. The best {MOST_ROWS} at most are listed.",
+                columns=tuple(f"{label} on validation pairs" for label in METRICS.values()),
+                rows=tuple(
+                    Row(_point(one), tuple(Measured((one["validation"][m],)) for m in METRICS))
+                    for one in order[:MOST_ROWS]
+                ),
+                remarks=tuple(self._remarks(findings, dataset, order)),
+            )
+
+    def chosen(self, findings: Findings, dataset: str) -> str | None:
+        """The best settings as TOML for `fit --config`, or None where nothing was run."""
+        order = self._ranked(findings, dataset)
+        if not order:
+            return None
+        l2, bound, rate = _values(order[0])
+        return (
+            f"# the best of {len(order)} settings by nDCG@20 on validation pairs of {dataset}\n"
+            f"[risk]\nupper_bound = {bound}\n\n"
+            f"[training]\nlearning_rate = {rate}\nl2 = {l2}\n"
+        )
+
+    def _ranked(self, findings: Findings, dataset: str) -> list[Record]:
+        """The records of all points, the best first."""
+        records = findings.records(self._points(findings.plan, dataset))
+        return sorted(records, key=_ndcg, reverse=True)
+
+    def _remarks(self, findings: Findings, dataset: str, order: list[Record]) -> Iterator[str]:
+        if order:
+            yield (
+                f"{dataset_name(dataset)}: {_point(order[0])} is chosen, with a validation nDCG@20 "
+                f"of {figure(_ndcg(order[0]))}."
+            )
+        cells = list(self._points(findings.plan, dataset))
+        missing = [cell for cell in cells if findings.record(cell) is None]
+        if missing or not cells:
+            points = f"{len(missing)} of {len(cells)} points"
+            yield why_not_run(dataset, [points] if cells else [], findings.why_missing(missing))
+
+
+def _values(record: Record) -> tuple[float, float, float]:
+    l2, bound, rate = (setting_in(record["settings"], name) for name in (L2, BOUND, RATE))
+    return l2, bound, rate
+
+
+def _point(record: Record) -> str:
+    l2, bound, rate = _values(record)
+    return f"λ {l2:g}, D̄ {bound:g}, rate {rate:g}"
+
+
+def _ndcg(record: Record) -> float:
+    return float(record["validation"][SELECTED_BY])
+
+
+# λ beside the preset's own: a ninth, a third and thrice as much; of `pu` about as far
+_OTHERS = (0.005, 0.015, 0.135)
+_OTHERS_OF: Mapping[str, tuple[float, ...]] = MappingProxyType({"pu": (0.001, 0.003, 0.03)})
+_SETTING_OF: Mapping[str, str] = MappingProxyType({"dregn-cf-static": f"second.{L2}"})
+
+
+@dataclass(frozen=True)
+class AblationL2:
+    """Rows of the ablation with the λ that suits each: no row is low for want of tuning.
+
+    `rows` are names by preset; `full` is the preset of the whole method.
+    """
+
+    rows: Mapping[str, str]
+    full: str
+
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """Every row with other values of λ, judged on validation pairs alone.
+
+        With the preset's own λ it is in the table already. The protocol `paper` fixes λ.
+        """
+        if plan.protocol != VALIDATED:
+            return
+        for dataset in plan.datasets:
+            for preset in self.rows:
+                yield from _others(plan, preset, dataset)
+
+    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
+        """One table, where λ is free."""
+        datasets = findings.plan.datasets
+        if findings.plan.protocol != VALIDATED:
+            return
+        found = {(p, d): _by_l2(findings, p, d) for p in self.rows for d in datasets}
+        columns = ("own λ", "best λ", "best at λ")
+        yield TableExhibit(
+            id="table-ablation-penalties",
+            title="Ablation with λ chosen for each row",
+            caption="Best nDCG@20 on validation pairs with the preset's own λ and with the best "
+            "of four; first seed, no test pair is read.",
+            columns=tuple(f"{dataset_name(d)} {what}" for d in datasets for what in columns),
+            rows=tuple(
+                Row(row, tuple(e for d in datasets for e in found[preset, d].entries))
+                for preset, row in self.rows.items()
+            ),
+            remarks=tuple(self._remarks(found, datasets)),
+            is_ranking=False,
+        )
+
+    def _remarks(
+        self, found: Mapping[tuple[str, str], _ByL2], datasets: tuple[str, ...]
+    ) -> Iterator[str]:
+        for dataset in datasets:
+            bar = found[self.full, dataset].with_own
+            best = {
+                row: value
+                for preset, row in self.rows.items()
+                if preset != self.full and (value := found[preset, dataset].with_best) is not None
+            }
+            if bar is None or not best:
+                continue
+            above = [row for row, value in best.items() if value > bar]
+            told = f"{listed(above)} above" if above else f"none of {listed(list(best))} above"
+            full = f"{self.rows[self.full]} with its own, {figure(bar)}"
+            yield f"{dataset_name(dataset)}, best λ of each row: {told} {full}."
+
+
+@dataclass(frozen=True)
+class _ByL2:
+    """Validation nDCG@20 by λ, as far as it was run, and the preset's own λ."""
+
+    figures: Mapping[float, float]
+    own: float | None
+
+    @property
+    def best(self) -> float | None:
+        return max(self.figures, key=lambda value: self.figures[value], default=None)
+
+    @property
+    def with_own(self) -> float | None:
+        return None if self.own is None else self.figures.get(self.own)
+
+    @property
+    def with_best(self) -> float | None:
+        return None if self.best is None else self.figures[self.best]
+
+    @property
+    def entries(self) -> tuple[Measured | str, ...]:
+        at_best = NOT_RUN if self.best is None else f"{self.best:g}"
+        values = (self.with_own, self.with_best)
+        return (*(NOT_RUN if v is None else Measured((v,)) for v in values), at_best)
+
+
+def _others(plan: Plan, preset: str, dataset: str) -> Iterator[Cell]:
+    values = _OTHERS_OF.get(preset, _OTHERS)
+    for value in values[:1] if plan.is_quick else values:
+        cell = plan.changed(preset, dataset, {_SETTING_OF.get(preset, L2): value})
+        if cell is not None:
+            yield cell
+
+
+def _by_l2(findings: Findings, preset: str, dataset: str) -> _ByL2:
+    own = findings.plan.first_curve(preset, dataset)
+    cells = [c for c in (own, *_others(findings.plan, preset, dataset)) if c is not None]
+    records = {cell: record for cell in cells if (record := findings.record(cell)) is not None}
+    figures = {_l2(cell): _ndcg(record) for cell, record in records.items()}
+    return _ByL2(figures, None if own is None else _l2(own))
+
+
+def _l2(cell: Cell) -> float:
+    setting = _SETTING_OF.get(cell.preset, L2)
+    return float(setting_in(to_table(cell.settings), setting))

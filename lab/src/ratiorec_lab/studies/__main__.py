@@ -1,0 +1,41 @@
+"""Runs a study and keeps what it printed, with command, machine, versions and commit.
+
+python -m ratiorec_lab.studies graph_memory       # results/bench-graph_memory.json
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from ratiorec.files import write_json
+from ratiorec.machine import commit
+from ratiorec_lab.bench.case import provenance
+
+
+def main(name: str, *arguments: str) -> None:
+    """Write the record into the folder `results` of the place where this is started."""
+    started_from = commit()
+    module = f"ratiorec_lab.studies.{name}"
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True, check=True
+    )
+    result = json.loads(done.stdout)
+    record = {
+        "target": f"bench {name}",
+        "result": result,
+        **provenance(
+            device=result.get("device", "cpu"),
+            command=shlex.join(["python", "-m", module, *arguments]),
+            commit=started_from,
+        ),
+    }
+    write_json(Path("results", f"bench-{name}.json"), record)
+    print(done.stdout)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

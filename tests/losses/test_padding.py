@@ -1,0 +1,75 @@
+"""Batches of one size have spare places and items that did not come up; both count for nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from ratiorec.batches.settings import UserBatches
+from ratiorec.batches.users import StaticEpochs
+from ratiorec.encoders.encoder import half_squared_norms
+from ratiorec.losses.density_ratio import (
+    DensityRatio,
+    FrozenWeights,
+    HardSampleWeights,
+    PopularityWeights,
+)
+from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
+from ratiorec.shapes import Embeddings
+from support.small_data import random_interactions
+
+CPU = torch.device("cpu")
+DATA = random_interactions(np.random.default_rng(0), n_users=30, n_items=40, n_pairs=150)
+EPOCHS = StaticEpochs(UserBatches(8)(DATA, device=CPU), CPU)
+
+
+def factors(n: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, 5, dtype=torch.float64, generator=generator)
+
+
+FIRST = Embeddings(factors(30, 5).float(), factors(40, 6).float())
+RISKS = {
+    "density ratio": DensityRatio(),
+    "as sampled": DensityRatio(candidate_correction="none", upper_bound=0.01),
+    "popularity": DensityRatio(
+        weights=PopularityWeights(0.5), candidate_correction="inverse-propensity"
+    ),
+    "frozen": DensityRatio(weights=FrozenWeights(FIRST)),
+    "dre": WeightedDRE(),
+    "pu": WeightedPU(weights=HardSampleWeights()),
+}
+
+
+def value_and_gradients(risk: Any, batch: Any, users: Tensor, items: Tensor) -> list[Tensor]:
+    users, items = users.clone().requires_grad_(), items.clone().requires_grad_()
+    value = risk(Embeddings(users, items), batch)
+    return [value.detach(), *torch.autograd.grad(value, (users, items))]
+
+
+@pytest.mark.parametrize("name", RISKS)
+def test_a_risk_is_the_same_for_a_batch_with_spare_places(name: str) -> None:
+    items = factors(40, 1).float()
+    for dealt in EPOCHS(np.random.default_rng(3)):
+        users = factors(len(dealt.users), 2).float()
+        static, listed = EPOCHS.complete(dealt), EPOCHS.dealt.batch(dealt.users.numpy())
+        assert len(static.rows) > len(listed.rows)
+        assert len(static.candidates) > len(listed.candidates)
+        found = value_and_gradients(RISKS[name], static, users, items)
+        expected = value_and_gradients(RISKS[name], listed, users, items)
+        for a, b in zip(found, expected, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_the_penalty_is_the_same_for_a_batch_with_spare_places() -> None:
+    table = factors(70, 4)
+    for dealt in EPOCHS(np.random.default_rng(3)):
+        found, expected = (
+            half_squared_norms(table, 30, batch)
+            for batch in (EPOCHS.complete(dealt), EPOCHS.dealt.batch(dealt.users.numpy()))
+        )
+        torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
