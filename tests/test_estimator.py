@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import ratiorec.experiment
+import ratiorec.training.experiment
 import scipy.sparse
 
 from ratiorec.data.interactions import Interactions
@@ -16,7 +16,7 @@ from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.estimator import RatioRec
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import SCORERS, InnerProduct
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.training.fit import StepTaken
 from support.small_scorers import MAKERS
 

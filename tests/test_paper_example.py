@@ -26,7 +26,7 @@ from ratiorec.encoders.lightgcn import Graph, LightGCNEncoder
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.scorers import InnerProduct
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import Settings, Training
 from ratiorec.training.loop import GradientTraining
 from support.small_data import in_double_precision, interactions, random_interactions

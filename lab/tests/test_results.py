@@ -10,9 +10,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from ratiorec_lab.reproduce.cell_files import CellFiles
 
 from lab_support.fake_cells import GPU, keep, know, metrics, record_of
-from ratiorec_lab.reproduce.cell_files import CellFiles
 from ratiorec_lab.reproduce.cells import cell_of
 from ratiorec_lab.reproduce.plan import Plan
 from support.command_line import CommandLine

@@ -16,8 +16,8 @@ from ratiorec.errors import ConfigError, ModelError, UnknownIdError, unknown_cho
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.rules import folded
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer, by_cosine
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers.topk import Exact
-from ratiorec.scorers.user_items import UserItems
 
 if TYPE_CHECKING:
     import scipy.sparse

@@ -17,7 +17,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError
 from ratiorec.evaluation.evaluate import Report, compare, evaluate
 from ratiorec.scorers import InnerProduct
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 
 
 def rows(lists: list[list[int]]) -> UserItems:

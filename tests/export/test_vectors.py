@@ -9,7 +9,7 @@ from ratiorec.export import Vectors
 from ratiorec.export import vectors as module
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from support.small_models import small_model
 from support.small_scorers import MAKERS, random_rows
 

@@ -20,7 +20,7 @@ from ratiorec.model.artifact import Artifact
 from ratiorec.model.item_map import ItemMap
 from ratiorec.model.store import read_model, write_model
 from ratiorec.scorers import SCORERS, InnerProduct
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from support.small_scorers import MAKERS
 
 N_USERS, N_ITEMS = 30, 50

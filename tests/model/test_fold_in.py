@@ -45,7 +45,7 @@ from ratiorec.model.foldin.newton import (
 from ratiorec.model.foldin.rules import rule_for
 from ratiorec.presets import preset
 from ratiorec.scorers import InnerProduct, ItemWeights
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import Settings, SolverSettings, Training
 from ratiorec.shapes import Embeddings
 from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN

@@ -15,7 +15,7 @@ from ratiorec.model.foldin.newton import UserProblem
 from ratiorec.model.foldin.rules import rule_for
 from ratiorec.presets import preset
 from ratiorec.scorers import InnerProduct
-from ratiorec.scorers.user_items import UserItems, some_of
+from ratiorec.scorers.scorer import UserItems, some_of
 from ratiorec.settings import Settings
 from reference.fold_in import learned_step
 from support.small_data import interactions, random_interactions

@@ -299,7 +299,7 @@ def test_a_reader_finds_the_old_model_or_the_new_one(saved: Path) -> None:
 def small_model() -> Artifact:
     from ratiorec.data.vocabulary import Vocabulary
     from ratiorec.scorers import InnerProduct
-    from ratiorec.scorers.user_items import UserItems
+    from ratiorec.scorers.scorer import UserItems
 
     rng = np.random.default_rng(0)
     items = Vocabulary(np.array(["a", "bé", "c"], object), "item").with_names(["A", "B", "C"])

@@ -5,7 +5,7 @@ import pytest
 
 from ratiorec.errors import ModelError
 from ratiorec.scorers import SCORERS, FromHistories, ItemWeights
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from support.small_scorers import MAKERS, Maker, random_rows, rows_of
 
 KINDS = [kind for kind in SCORERS if issubclass(SCORERS[kind], FromHistories)]

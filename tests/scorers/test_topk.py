@@ -10,8 +10,8 @@ from hypothesis.extra.numpy import arrays
 
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, by_cosine
+from ratiorec.scorers.scorer import UserItems, identity_pairs
 from ratiorec.scorers.topk import Exact, Ranking, top_k
-from ratiorec.scorers.user_items import UserItems, identity_pairs
 from support.small_scorers import rows_of
 
 few_values = st.sampled_from([-np.inf, -2.5, -0.0, 0.0, 1.0, 1.5])

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers.user_items import UserItems, check_pairs, identity_pairs, pairs_of
+from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of
 from support.small_scorers import rows_of
 
 

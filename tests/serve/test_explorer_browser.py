@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ratiorec.batches.settings import UserBatches
+from ratiorec.config import to_table
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import ItemWeights
+from ratiorec.settings import Settings
 from support.browser import CHROMIUM
 from support.serve_process import PATIENCE, ServerProcess, running
 from support.small_models import small_model
@@ -36,19 +39,7 @@ CURVE = [
     | {"validation": {"recall@20": 1 - 1 / n}}
     for n in range(1, 6)
 ]
-SETTINGS = {
-    "encoder": {"kind": "lightgcn"},
-    "risk": {
-        "kind": "density-ratio",
-        "generator": "least-squares",
-        "link": "softplus",
-        "weights": {"kind": "hard-sample"},
-        "sampling": "inverse-inclusion",
-        "upper_bound": 70.0,
-    },
-    "batches": {"kind": "users", "n_users": 20, "min_steps_per_epoch": 1},
-    "training": {"penalty": 0.045},
-}
+SETTINGS = to_table(Settings(batches=UserBatches(20, min_steps_per_epoch=1)))
 HOSTILE = "<img src=x onerror=document.title='broken'>"
 KEY = "a-key-of-ada-1234"
 

@@ -10,19 +10,29 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ratiorec.batches.settings import UserBatches
+from ratiorec.config import to_table
+from ratiorec.encoders.settings import Factorisation
 from ratiorec.errors import ModelError
+from ratiorec.losses.density_ratio import DensityRatio, UniformWeights
 from ratiorec.model.artifact import Artifact
 from ratiorec.serve import models
 from ratiorec.serve.models import ModelInUse, read_served, signature_of, version_of
+from ratiorec.settings import Settings, SolverSettings, Training
+from ratiorec.solvers.settings import WMF
 from support.small_models import numbered_model, small_model
 
-OF_A_RATIO: dict[str, Any] = {
-    "risk": {"kind": "density-ratio", "link": "softplus", "weights": {"kind": "uniform"}},
-    "batches": {"n_users": 20, "min_steps_per_epoch": 1},
-    "encoder": {"kind": "factorisation"},
-    "training": {"penalty": 0.1},
-}
-WMF = {"kind": "wmf", "confidence": 1.0, "penalty": 0.1}
+OF_A_RATIO = to_table(
+    Settings(
+        encoder=Factorisation(4),
+        risk=DensityRatio(weights=UniformWeights()),
+        batches=UserBatches(20, min_steps_per_epoch=1),
+        training=Training(l2=0.1),
+    )
+)
+OF_WMF = to_table(SolverSettings(WMF(confidence=1.0, l2=0.1)))
+WITHOUT_CONFIDENCE = OF_WMF | {"solver": {"kind": "wmf"}}
+WITH_TEXT = OF_WMF | {"solver": OF_WMF["solver"] | {"l2": "x"}}
 
 
 def cut_arrays(folder: Path) -> None:
@@ -42,7 +52,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
         ModelInUse(tmp_path / "none")
 
 
-@pytest.mark.parametrize("settings", [{}, OF_A_RATIO, {"solver": WMF}])
+@pytest.mark.parametrize("settings", [{}, OF_A_RATIO, OF_WMF])
 def test_what_folding_in_needs_is_there_before_the_first_request(
     artifact: Artifact, tmp_path: Path, settings: dict[str, Any]
 ) -> None:
@@ -56,8 +66,8 @@ def test_what_folding_in_needs_is_there_before_the_first_request(
     ("settings", "card", "found"),
     [
         (OF_A_RATIO, {"fold_in": {"ridge": "x", "usual_length": None}}, "could not convert"),
-        ({"solver": {"kind": "wmf"}}, {}, "KeyError: 'confidence'"),
-        ({"solver": WMF | {"penalty": "x"}}, {}, "TypeError"),
+        (WITHOUT_CONFIDENCE, {}, "a setting is missing .*found: no .*confidence"),
+        (WITH_TEXT, {}, "a setting has the wrong type .*solver.l2"),
     ],
     ids=["a ridge that is no number", "a setting that is missing", "a setting that is no number"],
 )

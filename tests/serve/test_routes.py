@@ -10,8 +10,8 @@ import pytest
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct, PopularityScorer
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers.table import Recommendations
-from ratiorec.scorers.user_items import UserItems
 from ratiorec.serve.models import ModelInUse
 from ratiorec.serve.server import create_app
 from ratiorec.serve.service import Limits, Service
@@ -279,7 +279,7 @@ def test_the_card_has_the_model_and_the_limits(client: Client, service: Service)
     card = client.get("/v1/model").json
     assert card["model"] == service.models.current.version
     assert (card["kind"], card["n_users"], card["n_items"]) == ("inner_product", 20, 30)
-    assert card["card"] == {"metrics": {"recall@20": 0.5}}
+    assert card["card"] == {"metrics": {"recall@20": 0.5}, "seed": 0}
     assert card["limits"]["max_k"] == 1000
     assert str(service.models.folder) not in client.get("/v1/model").body.decode()
 

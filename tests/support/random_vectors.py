@@ -6,7 +6,7 @@ import numpy as np
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec_lab.bench.stand_in import random_model
 
 

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.sinks import Sink
 from ratiorec_lab.bench.stand_in import random_model
 

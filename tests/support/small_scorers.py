@@ -14,7 +14,7 @@ from ratiorec.scorers import (
     PopularityScorer,
     StoredScorer,
 )
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 
 Maker = Callable[[UserItems, int], StoredScorer]
 

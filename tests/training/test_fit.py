@@ -21,7 +21,7 @@ from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, Stopp
 from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.scorers import SCORERS, StoredScorer
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import Settings, SolverSettings, Training, TwoStageSettings
 from ratiorec.solvers.settings import ItemKNN, PopularitySolver
 from ratiorec.training import fit as fitting

@@ -7,8 +7,8 @@ import torch
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.kernels.gpu_topk import GpuTopK
 from ratiorec.scorers import InnerProduct, PopularityScorer, Scorer
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers.topk import Exact
-from ratiorec.scorers.user_items import UserItems
 from support.small_data import random_interactions
 from support.small_scorers import MAKERS
 

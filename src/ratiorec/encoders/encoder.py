@@ -13,7 +13,7 @@ from ratiorec.batches.users import AnyBatch, ItemGroup
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.settings import Spectral, TableInit
 from ratiorec.scorers import InnerProduct, StoredScorer
-from ratiorec.scorers.user_items import Pairs
+from ratiorec.scorers.scorer import Pairs
 from ratiorec.shapes import Embeddings, NodeFactors, Scalar
 
 

@@ -13,7 +13,7 @@ from ratiorec.encoders.encoder import Encoder, dropout
 from ratiorec.encoders.settings import MultVAE
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import Autoencoder, StoredScorer
-from ratiorec.scorers.user_items import Pairs
+from ratiorec.scorers.scorer import Pairs
 from ratiorec.shapes import Embeddings, Scalar, UserFactors
 
 

@@ -16,9 +16,9 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError, require_range, unknown_choice
 from ratiorec.evaluation import metrics
 from ratiorec.scorers import Indices, Scorer
+from ratiorec.scorers.scorer import Pairs, pairs_of
 from ratiorec.scorers.table import arrow_column, write_table
 from ratiorec.scorers.topk import Exact, Progress, Ranking
-from ratiorec.scorers.user_items import Pairs, pairs_of
 
 if TYPE_CHECKING:
     import pyarrow

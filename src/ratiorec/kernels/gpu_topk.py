@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from ratiorec.scorers import Factored, Indices, Scorer
+from ratiorec.scorers.scorer import Pairs, pairs_of
 from ratiorec.scorers.topk import Exact, Progress, Ranking
-from ratiorec.scorers.user_items import Pairs, pairs_of
 
 _BYTES_PER_SCORE = 8  # the score, and as much for finding the largest
 

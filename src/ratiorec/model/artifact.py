@@ -35,15 +35,9 @@ from ratiorec.model.store import (
     write_model,
 )
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_fallback_users
+from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Exact, Progress, Ranking, blocked_items
-from ratiorec.scorers.user_items import (
-    UserItems,
-    check_pairs,
-    identity_pairs,
-    pairs_of,
-    require_fit,
-)
 
 
 @dataclass(frozen=True, eq=False)

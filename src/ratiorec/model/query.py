@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.errors import ConfigError, require_range, unknown_choice
 from ratiorec.scorers import Indices
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 
 Ids = Iterable[Any] | str | int
 

@@ -19,10 +19,10 @@ from ratiorec.scorers.scorer import (
     FloatMatrix,
     FromHistories,
     Indices,
+    Pairs,
     history_rows,
     largest_values,
 )
-from ratiorec.scorers.user_items import Pairs
 
 _AXES: Axes = {
     "item_in": ("n_items", "hidden"),

@@ -16,11 +16,12 @@ from ratiorec.scorers.scorer import (
     FixedTiles,
     FloatMatrix,
     Indices,
+    Pairs,
     Scorer,
+    UserItems,
     largest_value,
     refuse_overflow,
 )
-from ratiorec.scorers.user_items import Pairs, UserItems
 
 
 @dataclass(frozen=True, eq=False)

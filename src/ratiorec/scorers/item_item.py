@@ -14,10 +14,13 @@ from ratiorec.scorers.scorer import (
     FloatMatrix,
     FromHistories,
     Indices,
+    Pairs,
+    UserItems,
+    check_pairs,
     history_rows,
+    identity_pairs,
     largest_values,
 )
-from ratiorec.scorers.user_items import Pairs, UserItems, check_pairs, identity_pairs
 
 if TYPE_CHECKING:
     import scipy.sparse

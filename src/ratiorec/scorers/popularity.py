@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError
-from ratiorec.scorers.scorer import FloatMatrix, Indices, Scorer, largest_values
-from ratiorec.scorers.user_items import Pairs
+from ratiorec.scorers.scorer import FloatMatrix, Indices, Pairs, Scorer, largest_values
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError, require_range
 from ratiorec.scorers import FloatMatrix, Indices, Scorer
-from ratiorec.scorers.user_items import Pairs, pairs_of
+from ratiorec.scorers.scorer import Pairs, pairs_of
 
 Progress = Callable[[int, int], None]
 """Told how many rows are done, and of how many."""

@@ -18,7 +18,7 @@ from ratiorec.errors import ModelError
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.store import header_bytes, parts_are_whole
 from ratiorec.scorers import Indices
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 
 _MOST_READINGS = 10
 _EDGE = "\x1f"  # on both sides of each word; no query has it

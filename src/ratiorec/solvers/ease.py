@@ -12,7 +12,7 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import cut, for_each_block
 from ratiorec.scorers import FloatMatrix, ItemWeights
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.solvers.neighbours import CommonUsers, working_bytes
 from ratiorec.solvers.solver import OneSweep, require_memory
 

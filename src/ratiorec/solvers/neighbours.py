@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ratiorec.data.interactions import Interactions
 from ratiorec.kernels.blocks import for_each_block
 from ratiorec.scorers import Neighbours, PopularityScorer
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.solvers.settings import ItemKNN
 from ratiorec.solvers.solver import OneSweep, require_memory
 

@@ -30,7 +30,7 @@ from ratiorec.kernels.gpu_topk import GpuTopK
 from ratiorec.machine import available_memory_mb
 from ratiorec.model.store import Arrays
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import AnySettings
 from ratiorec.training.checkpoint import Checkpoints, FitState
 from ratiorec.training.loop import TrainingRun, start_run

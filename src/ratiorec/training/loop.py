@@ -23,7 +23,7 @@ from ratiorec.losses import Loss
 from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.scorers import StoredScorer
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import AnySettings, Settings, SolverSettings, Training
 from ratiorec.shapes import Embeddings
 from ratiorec.solvers.settings import RunContext

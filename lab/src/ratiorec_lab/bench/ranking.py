@@ -19,8 +19,8 @@ from ratiorec.errors import MissingExtraError
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.kernels.gpu_topk import GpuTopK
 from ratiorec.scorers import Indices, InnerProduct
+from ratiorec.scorers.scorer import Pairs, pairs_of
 from ratiorec.scorers.topk import Exact
-from ratiorec.scorers.user_items import Pairs, pairs_of
 from ratiorec.solvers.implicit_als import implicit_library, one_blas_thread
 from ratiorec_lab.bench.case import Measured, Size
 from ratiorec_lab.bench.clock import CPU, Conditions, Floor, Way, once

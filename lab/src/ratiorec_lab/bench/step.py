@@ -22,7 +22,7 @@ from ratiorec.encoders.settings import NGCF, LightGCN, MultVAE
 from ratiorec.errors import ConfigError
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import Settings
 from ratiorec.training.loop import GradientTraining
 from ratiorec_lab.bench.case import Case, Measured, Size

@@ -239,7 +239,7 @@ def _is_clear(box: Bbox, own: Points, other: Points, taken: list[Bbox], chart: C
         and box.y1 <= frame.y1 + 4
         and not box.padded(1.5).count_contains(own)
         and not box.padded(4.5).count_contains(other)  # a name must be nearest to its own line
-        and not box.count_overlaps(taken)
+        and not box.padded(4).count_overlaps(taken)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import re
 import textwrap
 import warnings
@@ -154,7 +155,7 @@ class Chart:
             # matplotlib hides names that begin with an underscore
             [f" {name}" if name.startswith("_") else name for name in shown],
             loc="lower left",
-            bbox_to_anchor=(0, 1 + (2 * LINE if self.axes.get_title("left") else 5) / self.height),
+            bbox_to_anchor=(0, 1 + (27 if self.axes.get_title("left") else 5) / self.height),
             ncols=max(1, int(0.9 * WIDTH / (max(map(text_width, shown)) + 3.5 * SIZE))),
         )
 
@@ -220,10 +221,11 @@ def place_ticks(
         return (float(ticks[0]), float(ticks[-1])), _within(ticks[0], ticks[-1], ticks)
     rim = (high / low) ** 0.04
     low, high = low / rim, high * rim
-    subs = (1.0, 2.0, 5.0) if high < 100 * low else (1.0,)
-    decades = _within(low, high, LogLocator(subs=subs, numticks=n).tick_values(low, high))
-    few = _within(low, high, even.tick_values(low, high))
-    return (low, high), decades if len(decades) > 1 else few
+    powers = [10.0**k for k in range(math.floor(math.log10(low)), math.ceil(math.log10(high)))]
+    fine = [digit * power for power in powers for digit in (1, 2, 5)] if len(powers) <= 3 else []
+    wide = LogLocator(numticks=n).tick_values(low, high) if len(powers) > 1 else []
+    found = [_within(low, high, ticks) for ticks in (fine, wide, even.tick_values(low, high))]
+    return (low, high), next((ticks for ticks in found if 1 < len(ticks) <= n), found[-1])
 
 
 def _within(low: float, high: float, ticks: Iterable[float]) -> list[float]:

@@ -24,8 +24,8 @@ import numpy as np
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers.topk import Exact
-from ratiorec.scorers.user_items import UserItems
 from ratiorec.sinks import Job, sink_of, write_lists
 from ratiorec_lab.bench.random_data import random_model, random_pairs
 from ratiorec_lab.studies.study import in_a_fresh_process, measured, parser, tell

@@ -29,7 +29,7 @@ from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin import newton
 from ratiorec.model.foldin.linear import WeightedRidge
 from ratiorec.model.foldin.rules import rule_for
-from ratiorec.scorers.user_items import UserItems, pairs_of, some_of
+from ratiorec.scorers.scorer import UserItems, pairs_of, some_of
 from ratiorec_lab.bench.clock import CPU, USUAL, Ceilings, Floor, Gauge, seconds_of
 from ratiorec_lab.bench.step import trained
 from ratiorec_lab.studies.study import parser, tell

@@ -47,7 +47,7 @@ from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.newton import UserProblem
 from ratiorec.scorers import InnerProduct, StoredScorer
-from ratiorec.scorers.user_items import UserItems, some_of
+from ratiorec.scorers.scorer import UserItems, some_of
 from ratiorec_lab.bench.clock import CPU, seconds_of
 from ratiorec_lab.bench.step import trained
 from ratiorec_lab.reproduce.exhibits import Measured

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 import pyarrow as pa
 import pyarrow.csv
 
-from ratiorec.data.formats.columns import Columns, Positions, is_header
+from ratiorec.data.formats.files import Columns, Positions, is_header
 from ratiorec.data.formats.tables import interactions_from_columns
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, NoPairsError

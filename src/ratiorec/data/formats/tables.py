@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 import pyarrow.types as types
 from numpy.typing import NDArray
 
-from ratiorec.data.formats.columns import Columns, Positions
+from ratiorec.data.formats.files import Columns, Positions
 from ratiorec.data.formats.identifiers import (
     Place,
     encode_ids,

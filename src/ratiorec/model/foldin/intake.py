@@ -41,7 +41,7 @@ from ratiorec.scorers import (
     PopularityScorer,
     StoredScorer,
 )
-from ratiorec.scorers.user_items import Pairs, UserItems, some_of
+from ratiorec.scorers.scorer import Pairs, UserItems, some_of
 from ratiorec.settings import SolverSettings
 from ratiorec.solvers.settings import AnySolver, ItemKNN
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.scorers import FloatMatrix
-from ratiorec.scorers.user_items import Pairs, pairs_of
+from ratiorec.scorers.scorer import Pairs, pairs_of
 
 _ONE_CORE = 2**18  # OpenBLAS keeps a product of at most this many multiplications on one core
 

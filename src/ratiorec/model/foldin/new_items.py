@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ratiorec.model.foldin.linear import LearnedStep
 from ratiorec.model.foldin.rules import Provenance
 from ratiorec.scorers import Autoencoder, Indices, ItemWeights, Neighbours
-from ratiorec.scorers.user_items import Pairs, UserItems, pairs_of, some_of
+from ratiorec.scorers.scorer import Pairs, UserItems, pairs_of, some_of
 from ratiorec.solvers.settings import ItemKNN
 
 

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from ratiorec.model.foldin.linear import LearnedStep, group_sums, row_blocks, solved, weighted_gram
 from ratiorec.scorers import FloatMatrix
-from ratiorec.scorers.scorer import FixedTiles
-from ratiorec.scorers.user_items import Pairs, pairs_of
+from ratiorec.scorers.scorer import FixedTiles, Pairs, pairs_of
 
 _SMALLEST_RATIO = 1e-30  # as in training: 1/r̂ must stay finite
 _LARGEST_EXPONENT = 40.0  # e⁴⁰ cubed is still a number of single precision
@@ -237,8 +236,8 @@ class UserProblem:
 
     b_u is that vector, or 0 where training had a `free` vector for each user. The gradient sums
     over `candidates`, the matrix of a Newton step over the fewer of `preconditioner_sample`, which
-    decides how fast the minimum is found and not where it is. `item_weights` are c_i. `ridge` is ρ and
-    `usual_length` n̄: ρ_u = ρ max(1, n̄/|I_u⁺|), or ρ for everybody where there is none (theory: F5).
+    decides how fast the minimum is found and not where it is. `item_weights` are c_i. `ridge` is ρ
+    and `usual_length` n̄: ρ_u = ρ max(1, n̄/|I_u⁺|), or ρ for all where there is none (theory: F5).
     A user is done when a step is shorter than `tolerance` of the vector.
     """
 

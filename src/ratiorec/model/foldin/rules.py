@@ -32,7 +32,7 @@ from ratiorec.scorers import (
     PopularityScorer,
     StoredScorer,
 )
-from ratiorec.scorers.user_items import Pairs, UserItems, some_of
+from ratiorec.scorers.scorer import Pairs, UserItems, some_of
 from ratiorec.settings import AnySettings, Settings, SolverSettings
 from ratiorec.solvers.settings import WMF, ImplicitALS
 

@@ -1,0 +1,1 @@
+"""Result tables of the documents, written from the JSON files under `results/` and nothing else."""

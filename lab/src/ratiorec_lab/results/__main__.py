@@ -1,0 +1,67 @@
+"""Writes the result tables of README and docs, and their images.
+
+`python -m ratiorec_lab.results [ROOT]` rewrites them in a clone of the repository; with `--check`
+it only says whether the tables are up to date, by its exit code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import sys
+from pathlib import Path
+
+from ratiorec_lab.results import performance, quality
+
+
+def pages(root: Path) -> dict[Path, str]:
+    """The pages as they should be."""
+    results, docs = root / "results", root / "docs"
+    found = quality.lines(results)
+    tables = {
+        root / "README.md": {"results": quality.method_table(found)},
+        docs / "rivals.md": {"rivals": quality.rivals_table(found)},
+        docs / "guide.md": {"intake": quality.intake_table(results)},
+        docs / "performance.md": performance.tables(results),
+    }
+    return {
+        page: functools.reduce(
+            lambda text, named: with_table(text, *named),
+            contents.items(),
+            page.read_text(encoding="utf-8"),
+        )
+        for page, contents in tables.items()
+    }
+
+
+def with_table(text: str, name: str, content: str) -> str:
+    """A page with one of its tables renewed."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, _, rest = text.partition(begin)
+    _, _, after = rest.partition(end)
+    return f"{before}{begin}\n{content}\n{end}{after}"
+
+
+def main() -> int:
+    """Rewrite, or only check; an image is not compared, since its library draws it anew."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    options.add_argument("root", nargs="?", type=Path, default=Path())
+    options.add_argument("--check", action="store_true")
+    asked = options.parse_args()
+    written = pages(asked.root)
+    images = performance.images(asked.root / "results")
+    if asked.check:
+        old = [page for page, text in written.items() if page.read_text("utf-8") != text]
+        old += [image for name in images if not (image := asked.root / "docs" / name).exists()]
+        for page in old:
+            print(f"{page} is not what the results give", file=sys.stderr)
+        return int(bool(old))
+    for page, text in written.items():
+        page.write_text(text, encoding="utf-8")
+    for name, image in images.items():
+        (asked.root / "docs" / name).write_text(image, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
