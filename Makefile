@@ -23,7 +23,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 results: $(READY)
-	$(BIN)/python results/table.py
+	$(BIN)/python -m ratiorec_lab.results
 
 $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)

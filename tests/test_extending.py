@@ -126,14 +126,23 @@ def test_two_files_make_a_loss_of_the_library(extended: Path) -> None:
     pairs = [(u, 2 * ((u * 7 + n * 5) % 15) + u % 2) for u in range(40) for n in range(8)]
     lines = "".join(f"u{user},i{item}\n" for user, item in pairs)
     (extended / "clicks.csv").write_text("user,item\n" + lines)
+    # a loss that no preset has is found by its file alone
+    own = LOSS.replace("candidate-softmax", "own")
+    (extended / "src" / "ratiorec" / "losses" / "own.py").write_text(own, encoding="utf-8")
+    lines = [*COMMANDS.splitlines(), "ratiorec fit clicks.csv -o model --set risk.kind=own"]
     quick = ["--validation", "0", "--set", "training.epochs=2"]
-    commands = [[*shlex.split(line), *quick] for line in COMMANDS.splitlines()]
+    commands = [[*shlex.split(line), *quick] for line in lines]
     for number, command in enumerate(commands):
         command[command.index("model")] = f"model{number}"
     code = COMMAND_LINE.format(lines=commands)
     run_python(code, extended, PYTHONPATH=str(extended / "src"))
-    for number, (preset, temperature) in enumerate([("candidate-softmax", 0.2), ("dre-mf", 0.1)]):
-        model = rr.Artifact.load(extended / f"model{number}")  # here the loss is unknown
+    expected = [
+        ("candidate-softmax", "candidate-softmax", 0.2),
+        ("dre-mf", "candidate-softmax", 0.1),
+        ("dregn-cf", "own", 0.5),
+    ]
+    for number, (preset, kind, temperature) in enumerate(expected):
+        model = rr.Artifact.load(extended / f"model{number}")  # here these losses are unknown
         assert model.card["preset"] == preset
-        assert model.settings["risk"] == {"kind": "candidate-softmax", "temperature": temperature}
+        assert model.settings["risk"] == {"kind": kind, "temperature": temperature}
         assert len(model.recommend_to([["i1", "i3"]], k=3)) == 3

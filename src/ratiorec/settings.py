@@ -6,13 +6,13 @@ A model is trained by gradients (`Settings`), solved (`SolverSettings`), or trai
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, is_dataclass
 from typing import Any, ClassVar
 
 from ratiorec.batches.settings import AnyBatches, UserBatches
 from ratiorec.encoders.settings import AnyEncoder, LightGCN, MultVAE
 from ratiorec.errors import ConfigError, require_range
-from ratiorec.losses import Loss
+from ratiorec.losses import Loss, losses
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.solvers.settings import AnySolver
@@ -121,6 +121,7 @@ class Settings:
     training: Training = field(default_factory=Training)
 
     def __post_init__(self) -> None:
+        _require_name_of_its_own(self.risk)
         if self.risk.needs != self.batches.name:
             raise _misfit("risk", self.risk, f"batches of {self.batches.name}")
         if isinstance(self.encoder, MultVAE) and self.batches.name != "users":
@@ -170,6 +171,21 @@ class TwoStageSettings:
 
 
 AnySettings = Settings | SolverSettings | TwoStageSettings
+
+
+def _require_name_of_its_own(loss: Loss) -> None:
+    """A model folder knows a loss by its name: that of another would fold users in by another."""
+    cls = type(loss)
+    if cls.__module__.startswith("ratiorec.losses."):
+        return
+    name = getattr(cls, "name", None)
+    if not isinstance(name, str) or not is_dataclass(cls) or name in losses():
+        raise ConfigError(
+            "a loss has no name of its own",
+            where=f"risk, the class {cls.__name__}",
+            found=f"name = {name!r}" + ("" if is_dataclass(cls) else ", and no dataclass"),
+            wanted="a frozen dataclass with a name other than " + ", ".join(losses()),
+        )
 
 
 def _misfit(where: str, part: Any, of: str) -> ConfigError:

@@ -414,7 +414,7 @@ def test_a_folder_that_is_not_there_is_refused_as_a_place_to_write(
 @pytest.mark.parametrize(
     ("options", "word"),
     [
-        (("--by", "luck"), "where: --by; found: luck"),
+        (("--by", "luck"), "where: --by; found: 'luck'"),
         (("--fraction", "1.5"), "1.5"),
         (("--by", "last"), "timestamps"),
         (("--by", "last", "--n", "0"), "nothing would be held out"),

@@ -2,10 +2,13 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
+import ratiorec
 from ratiorec.cli.doctor import CORE, EXTRAS, examine
 from support.command_line import CommandLine
 
@@ -22,6 +25,14 @@ def test_the_libraries_are_those_the_package_asks_for() -> None:
     assert core == set(CORE)
     extras = set(importlib.metadata.metadata("ratiorec").get_all("Provides-Extra") or [])
     assert extras - {"dev"} == EXTRAS.keys()
+
+
+def test_an_extra_exists_only_while_something_imports_it() -> None:
+    """By an import statement or by name; what a library needs itself (alembic) is not ours to import."""
+    sources = "".join(path.read_text() for path in Path(ratiorec.__path__[0]).rglob("*.py"))
+    for extra, modules in EXTRAS.items():
+        imported = re.compile(rf"(?:import|from) {modules[0]}\b|\(\"{modules[0]}[\".]")
+        assert imported.search(sources), extra
 
 
 def test_what_is_missing_is_named_with_the_command_that_adds_it(

@@ -81,9 +81,11 @@ def test_the_same_file_again_leaves_the_same_bytes(
     assert everything_in(model) == first
 
 
-def test_others_stay_where_asked(cli: CommandLine, model: Path, today: Path) -> None:
+def test_only_what_the_pairs_touch_changes_where_asked(
+    cli: CommandLine, model: Path, today: Path
+) -> None:
     before = Artifact.load(model).scorer.arrays()
-    assert cli("update", model, today, "-o", "still", "--others-stay").code == 0
+    assert cli("update", model, today, "-o", "still", "--only-touched").code == 0
     assert cli("update", model, today, "-o", "moved").code == 0
     still, moved = (Artifact.load(name).scorer.arrays() for name in ("still", "moved"))
     n_items = len(before["items"])

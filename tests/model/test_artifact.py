@@ -18,6 +18,7 @@ from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.item_map import ItemMap
+from ratiorec.model.query import Query
 from ratiorec.model.store import read_model, write_model
 from ratiorec.scorers import SCORERS, InnerProduct
 from ratiorec.scorers.scorer import UserItems
@@ -142,6 +143,43 @@ def test_a_user_who_has_seen_everything_has_no_rows() -> None:
     assert table.n_users == 1
 
 
+def test_options_come_one_by_one_or_as_a_query() -> None:
+    users, allow = MODEL.users.ids[:4], MODEL.items.ids[::2]
+    query = Query(k=3, exclude_seen=False, allow=allow)
+    expected = MODEL.recommend(users, k=3, exclude_seen=False, allow=allow).to_dicts()
+    assert MODEL.recommend(users, query).to_dicts() == expected
+    assert MODEL.recommend(users, Query(k=7, allow=allow), k=3, exclude_seen=False).to_dicts() == (
+        expected
+    )
+    (block,) = MODEL.recommend_blocks(users, query)
+    assert block.to_dicts() == expected
+    (everyone,) = MODEL.recommend_all(query)
+    assert everyone.to_dicts() == MODEL.recommend(MODEL.users.ids, query).to_dicts()
+    histories = [[MODEL.items.ids[1]]]
+    of_nobody = replace(MODEL, settings={})  # how it was trained does not matter here
+    assert of_nobody.recommend_to(histories, query).to_dicts() == (
+        of_nobody.recommend_to(histories, 3, exclude_seen=False, allow=allow).to_dicts()
+    )
+
+
+@given(
+    st.sets(st.integers(0, N_ITEMS - 1)) | st.none(),
+    st.sets(st.integers(0, N_ITEMS - 1)) | st.none(),
+    st.booleans(),
+)
+def test_what_could_be_listed_is_counted_without_ranking(
+    allow: set[int] | None, deny: set[int] | None, exclude_seen: bool
+) -> None:
+    def ids(items: set[int] | None) -> list[str] | None:
+        return None if items is None else [MODEL.items.ids[item] for item in items]
+
+    users = ["user-4é", "nobody", "user-0é", "user-4é"]
+    query = Query(N_ITEMS, exclude_seen, allow=ids(allow), deny=ids(deny), on_unknown="fallback")
+    lists = listed(MODEL.recommend(users[:3], query))
+    expected = [len(lists.get(user, [])) for user in users]
+    assert MODEL.n_listable(users, query).tolist() == expected
+
+
 @pytest.mark.parametrize("k", [0, -3])
 def test_a_k_that_is_not_positive_is_refused(k: int) -> None:
     for ask in (
@@ -200,7 +238,7 @@ def test_an_unknown_item_to_allow_or_deny_follows_the_same_policy() -> None:
 
 
 def test_an_unknown_policy_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"found: 'ignore'; wanted: one of 'raise'"):
+    with pytest.raises(ConfigError, match=r"found: 'ignore'; wanted: one of raise, skip"):
         MODEL.recommend(["user-0é"], on_unknown="ignore")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="'ignore'"):
         MODEL.similar(["item-0é"], on_unknown="ignore")  # type: ignore[arg-type]
@@ -436,7 +474,7 @@ def test_a_model_loads_and_recommends_without_torch(tmp_path: Path) -> None:
     MODEL.save(tmp_path / "model")
     script = """
 import sys
-from ratiorec.artifact import Artifact
+from ratiorec.model.artifact import Artifact
 model = Artifact.load(sys.argv[1])
 assert len(model.recommend([model.users.ids[0]], 3)) == 3
 assert len(model.similar([model.items.ids[0]], 3)) == 3

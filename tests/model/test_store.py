@@ -16,7 +16,7 @@ import pytest
 from ratiorec.errors import ModelError, StorageError
 from ratiorec.model import store as folder_module
 from ratiorec.model.artifact import Artifact
-from ratiorec.model.store import read_model, write_model
+from ratiorec.model.store import read_model, require_replaceable, write_model
 
 CONTENT = {"settings": {"rate": 0.1, "list": [1, "é"]}, "card": {}}
 ARRAYS = {"a": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array([1], np.int64)}
@@ -62,7 +62,7 @@ def test_the_folder_holds_a_header_and_arrays_named_after_their_hash(saved: Path
     assert file.name == f"arrays-{digest[:16]}.safetensors"
     assert sorted(path.name for path in saved.iterdir()) == [file.name, "model.json"]
     header = header_of(saved)
-    assert (header["format"], header["version"]) == ("ratiorec-model", 1)
+    assert (header["format"], header["version"]) == ("ratiorec-model", 2)
     assert header["arrays"]["sha256"] == digest
 
 
@@ -210,7 +210,31 @@ def test_foreign_json_is_told(saved: Path, text: str) -> None:
         read_model(saved)
 
 
-@pytest.mark.parametrize("version", [2, 0, "1", None, True])
+def written_by_version_1(folder: Path) -> Path:
+    """A folder whose header is that of the earlier format."""
+    write_header(folder, header_of(folder) | {"version": 1}, honest=True)
+    return folder
+
+
+def test_a_model_of_an_earlier_format_is_refused_by_its_version(saved: Path) -> None:
+    with pytest.raises(ModelError) as caught:
+        read_model(written_by_version_1(saved))
+    error = caught.value
+    assert error.what == "the model was written by an earlier version of the format"
+    assert error.where == str(saved / "model.json")
+    assert error.found == "format version 1"
+    assert error.wanted == "version 2: run `ratiorec fit` again"
+
+
+def test_a_model_of_an_earlier_format_may_be_replaced(saved: Path) -> None:
+    old = arrays_file(written_by_version_1(saved)).name
+    require_replaceable(saved)
+    write_model(saved, CONTENT, {"a": np.zeros(3, np.float32)})
+    assert read_model(saved)[1]["a"].tolist() == [0, 0, 0]
+    assert arrays_file(saved).name != old  # and the old arrays are gone
+
+
+@pytest.mark.parametrize("version", [3, 0, -1, "1", "2", None, True])
 def test_another_version_is_told(saved: Path, version: object) -> None:
     write_header(saved, header_of(saved) | {"version": version}, honest=True)
     with pytest.raises(ModelError, match=r"another version.*newer ratiorec"):

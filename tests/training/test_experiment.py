@@ -117,6 +117,13 @@ def test_the_card_names_a_preset_only_where_one_was_used(model: Artifact) -> Non
     assert fit(DATASET, preset="popularity", device="cpu").card["preset"] == "popularity"
 
 
+def test_whoever_gives_weights_is_warned_that_no_model_uses_them() -> None:
+    weights = np.ones(DATASET.train.n_pairs, np.float32)
+    weighted = dataclasses.replace(DATASET.train, weights=weights)
+    with pytest.warns(UserWarning, match="change no model yet"):
+        fit(weighted, preset="popularity", device="cpu")
+
+
 def test_card_and_settings_are_plain_json(model: Artifact) -> None:
     both = {"card": model.card, "settings": model.settings}
     assert json.loads(json.dumps(both, allow_nan=False)) == both

@@ -5,12 +5,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from lab_support.quick_bench import AT_ONCE, without_processes
 from ratiorec.cli import options
+from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import StorageError
-from ratiorec_lab.bench import conditions, page
+from ratiorec_lab.bench import clock, page
 from ratiorec_lab.bench.growth_lines import AXES
 from ratiorec_lab.bench.targets import TARGETS
 from ratiorec_lab.cli import bench as bench_progress
@@ -25,8 +27,20 @@ KEYS = {
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conditions, "QUICK", AT_ONCE)
+    monkeypatch.setattr(clock, "QUICK", AT_ONCE)
     without_processes(monkeypatch)
+
+
+@pytest.fixture(scope="session")
+def clicks(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Sixty users and forty items."""
+    data = Synthetic(n_users=60, n_items=40, mean_pairs=12)(rng=np.random.default_rng(0))
+    train = data.dataset.train
+    users, items = train.users.ids[train.pair_users], train.items.ids[train.indices]
+    lines = [f"{user},{item}" for user, item in zip(users, items, strict=True)]
+    path = tmp_path_factory.mktemp("data") / "clicks.csv"
+    path.write_text("\n".join(["user_id,item_id", *lines]) + "\n")
+    return path
 
 
 def no_measuring(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,15 @@ from ratiorec_lab.reproduce.cells import PROTOCOLS
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import PAPER_DATASETS, QUALITY, SMALL, STAND_IN, quality
 from ratiorec_lab.reproduce.records import CellFiles
-from ratiorec_lab.reproduce.report import ALL, TARGETS, Report, build, cells_of, named, write
+from ratiorec_lab.reproduce.report import (
+    ALL,
+    TARGETS,
+    ReproductionReport,
+    build,
+    cells_of,
+    named,
+    write,
+)
 from ratiorec_lab.reproduce.tuning import SELECTION, WHOLE
 from ratiorec_lab.reproduce.wording import difference_text, figure
 
@@ -179,7 +187,7 @@ def files(tmp_path: Path) -> CellFiles:
     return files
 
 
-def report_of(files: CellFiles, target: str = "all", plan: Plan = PLAN) -> Report:
+def report_of(files: CellFiles, target: str = "all", plan: Plan = PLAN) -> ReproductionReport:
     return build(target, named(target), Findings(plan, files))
 
 

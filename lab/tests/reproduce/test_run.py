@@ -18,7 +18,7 @@ from ratiorec_lab.reproduce import run as running
 from ratiorec_lab.reproduce.cells import Cell, cell_of, small_dataset
 from ratiorec_lab.reproduce.published import SMALL
 from ratiorec_lab.reproduce.records import CellFiles
-from ratiorec_lab.reproduce.run import Outcome, Runner, seconds_left
+from ratiorec_lab.reproduce.run import Runner, RunOutcome, seconds_left
 from support.quick_presets import MISSING, failing
 
 NO_ROOM = StorageError("no room", where="here", found="a full disk", wanted="room")
@@ -83,7 +83,7 @@ def run(
     data: Dataset,
     witness: Witness | None = None,
     **more: Any,
-) -> Outcome:
+) -> RunOutcome:
     witness = witness or Witness()
     runner = Runner(
         files,

@@ -27,8 +27,10 @@ EXAMPLES = """Examples:
 """
 
 
+@o.grouped
 def compare(
     data: o.Data,
+    *,
     presets: Annotated[str, typer.Option(help="Names with commas between them, or all.")],
     seed: Annotated[int, typer.Option(min=0, help="The same for every preset.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
@@ -52,13 +54,7 @@ def compare(
     models: Annotated[
         Path | None, typer.Option(help="Save each model in this folder, under its preset's name.")
     ] = None,
-    data_dir: o.DataDir = None,
-    user: o.User = None,
-    item: o.Item = None,
-    weight: o.Weight = None,
-    timestamp: o.Timestamp = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
+    source: o.WeightedSource,
     json: o.Json = False,
 ) -> None:
     """Train several presets on the same data and rank them by nDCG@20.
@@ -79,7 +75,8 @@ def compare(
         memory_mb=memory_mb,
     )
     _require_room(report, models, names)
-    loaded = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    loaded = o.load_data(data, source)
+    o.tell_of_weights(loaded)
     dataset = with_test_part(loaded, test_share, seed=seed)
     desk = _Desk(names, models)
     results = desk.run(dataset, seed, device, options)

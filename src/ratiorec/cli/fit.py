@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,7 @@ from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
     from ratiorec.model.artifact import Artifact
+    from ratiorec.tracking.tracker import Tracker
     from ratiorec.training.fit import Observer
 
 
@@ -26,8 +29,10 @@ EXAMPLES = """Examples:
 """
 
 
+@o.grouped
 def fit(
     data: o.Data,
+    *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Model folder to write.")],
     preset: Annotated[str, typer.Option(help="Named settings.")] = "dregn-cf",
     config: Annotated[Path | None, typer.Option(help="TOML file laid over the preset.")] = None,
@@ -61,13 +66,7 @@ def fit(
         list[str] | None,
         typer.Option(help="Also tell tensorboard:FOLDER, mlflow or mlflow:STORE; repeatable."),
     ] = None,
-    data_dir: o.DataDir = None,
-    user: o.User = None,
-    item: o.Item = None,
-    weight: o.Weight = None,
-    timestamp: o.Timestamp = None,
-    delimiter: o.Delimiter = None,
-    header: o.Header = None,
+    source: o.WeightedSource,
     json: o.Json = False,
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
@@ -75,13 +74,13 @@ def fit(
     from ratiorec.machine import commit
     from ratiorec.model.store import require_replaceable
     from ratiorec.presets import preset as preset_settings
-    from ratiorec.tracking.tracker import named_tracker, tracked
+    from ratiorec.tracking.tracker import tracked
     from ratiorec.training.checkpoint import Checkpoints
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
 
     settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
-    find_device(device)
+    find_device(device)  # a device that is not there is refused before the data are read
     require_replaceable(output)
     folder = checkpoint_dir or _beside(output, ".checkpoint")
     _require_apart(folder, output)
@@ -95,11 +94,12 @@ def fit(
         resume=resume,
         log=log or _beside(output, ".training.jsonl"),
     )
-    trackers = [named_tracker(text) for text in track or ()]
-    dataset = o.load_data(data, data_dir, user, item, weight, timestamp, delimiter, header)
+    trackers = _trackers(track or ())
+    dataset = o.load_data(data, source)
+    o.tell_of_weights(dataset)
     started_from = commit()
     told = {"data": data, "preset": preset, "seed": seed, "settings": to_table(settings)}
-    with tracked(trackers, told) as tell:
+    with tracked(trackers, told) if trackers else nullcontext(_tell_nobody) as tell:
         model = _train(dataset, preset, settings, seed, device, fit_options, tell)
         for tracker in trackers:
             tracker.finish(model)
@@ -112,6 +112,17 @@ def fit(
         o.print_json(summary)
     else:
         _print_summary(summary)
+
+
+def _trackers(names: Sequence[str]) -> list[Tracker]:
+    if not names:
+        return []
+    from ratiorec.tracking.tracker import named_tracker
+
+    return [named_tracker(name) for name in names]
+
+
+def _tell_nobody(event: object) -> None: ...
 
 
 def _beside(output: Path, suffix: str) -> Path:

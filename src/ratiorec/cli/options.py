@@ -7,6 +7,7 @@ import inspect
 import json
 import shlex
 import sys
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
@@ -92,17 +93,17 @@ class TimedSource(Source):
 class WeightedSource(TimedSource):
     """As `TimedSource`, for commands that look at weights too."""
 
-    weight_column: Annotated[str | None, typer.Option(help="Column of weights.")] = None
+    weight_column: Annotated[
+        str | None,
+        typer.Option(help="Column of weights; kept with the data, no model uses them yet."),
+    ] = None
 
 
-def load_data(data: str, source: Any, *old: Any) -> Dataset:
+def load_data(data: str, source: Source) -> Dataset:
     """The data set that the options describe."""
     from ratiorec.data.benchmarks import load
     from ratiorec.data.formats import Columns
 
-    if not isinstance(source, Source):  # SHIM
-        user, item, weight, timestamp, delimiter, header = old or (None,) * 6  # SHIM
-        source = WeightedSource(source, user, item, delimiter, header, timestamp, weight)  # SHIM
     roles = {role: getattr(source, f"{role}_column", None) for role in get_type_hints(Columns)}
     return load(
         data,
@@ -111,6 +112,15 @@ def load_data(data: str, source: Any, *old: Any) -> Dataset:
         delimiter=source.delimiter,
         header=source.header,
     )
+
+
+def tell_of_weights(dataset: Dataset) -> None:
+    """One line for whoever gives weights, which change no model yet."""
+    from ratiorec.data.interactions import weights_are_ignored
+
+    if sentence := weights_are_ignored(dataset.train):
+        say(f"warning: {sentence}")
+        warnings.filterwarnings("ignore", message=sentence)  # every fit would say it again
 
 
 def read_lines(path: Path) -> list[str]:
@@ -164,15 +174,3 @@ def lab_is_missing(where: str) -> MissingExtraError:
         found="no package ratiorec-lab",
         wanted="pip install ratiorec-lab, or pip install ./lab in a clone of the repository",
     )
-
-
-# SHIM: fit.py and compare.py until they take a `WeightedSource`
-User = Annotated[str | None, typer.Option("--user-column", help="Column of user ids.")]
-Item = Annotated[str | None, typer.Option("--item-column", help="Column of item ids.")]
-Weight = Annotated[str | None, typer.Option("--weight-column", help="Column of weights.")]
-Timestamp = Annotated[str | None, typer.Option("--timestamp-column", help="Column of times.")]
-Delimiter = Annotated[str | None, typer.Option(help="Field separator; found by itself if left.")]
-Header = Annotated[
-    bool | None,
-    typer.Option("--header/--no-header", help="First line holds names; found by itself if left."),
-]

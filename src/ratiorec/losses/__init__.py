@@ -21,13 +21,14 @@ class Loss(ABC):
 
     `name` stands for the loss in settings and saved models. `needs` says what it is called with:
     batches of "users" with all their positives, or of "pairs" with sampled negatives. A loss that
-    `supports_padding` ignores candidates with inclusion 0 and positives whose row lies behind the
-    last user, so that a GPU can replay steps of one shape.
+    `supports_cuda_graph` never waits for the device (`.item()`, a boolean index), and ignores
+    candidates with inclusion 0 and positives whose row lies behind the last user: then a GPU
+    replays recorded steps of one shape.
     """
 
     name: ClassVar[str]
     needs: ClassVar[Literal["users", "pairs"]] = "users"
-    supports_padding: ClassVar[bool] = False
+    supports_cuda_graph: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, embeddings: Embeddings, batch: Any) -> Scalar:

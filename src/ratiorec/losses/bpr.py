@@ -22,6 +22,7 @@ class BPR(Loss):
 
     name: ClassVar[str] = "bpr"
     needs: ClassVar[Literal["users", "pairs"]] = "pairs"
+    supports_cuda_graph: ClassVar[bool] = True
 
     hardest: bool = False
 

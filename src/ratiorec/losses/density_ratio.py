@@ -172,7 +172,7 @@ class DensityRatio(Loss):
     """
 
     name: ClassVar[str] = "density-ratio"
-    supports_padding: ClassVar[bool] = True
+    supports_cuda_graph: ClassVar[bool] = True
 
     generator: GeneratorName = "least-squares"
     link: LinkName = "softplus"

@@ -24,7 +24,7 @@ class WeightedDRE(Loss):
     """Ê₊[π_u(w⁺ − w⁻)r̂² − 2w⁺r̂] + Ê[w⁻r̂²], plain means: row (b) (theory: R9)."""
 
     name: ClassVar[str] = "weighted-dre"
-    supports_padding: ClassVar[bool] = True
+    supports_cuda_graph: ClassVar[bool] = True
 
     link: LinkName = "softplus"
     weights: Weights = field(default_factory=UniformWeights)
@@ -44,7 +44,7 @@ class WeightedPU(Loss):
     """
 
     name: ClassVar[str] = "weighted-pu"
-    supports_padding: ClassVar[bool] = True
+    supports_cuda_graph: ClassVar[bool] = True
 
     link: LinkName = "softplus"
     weights: Weights = field(default_factory=UniformWeights)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import IO, Any
 import torch
 
 from ratiorec.config import to_table
-from ratiorec.data.interactions import Dataset, Interactions, require_trainable
+from ratiorec.data.interactions import Dataset, Interactions, require_trainable, weights_are_ignored
 from ratiorec.errors import DeviceError, StorageError
 from ratiorec.machine import describe_machine, peak_memory_mb, versions
 from ratiorec.model.artifact import Artifact
@@ -63,6 +64,8 @@ def fit(
         settings = preset_settings(preset)
     dataset = data if isinstance(data, Dataset) else Dataset("data", data)
     require_trainable(dataset.train)
+    if sentence := weights_are_ignored(dataset.train):
+        warnings.warn(sentence, stacklevel=2)
     place = find_device(device)
     log = TrainingLog(options.log, observe)
     run = FitSession(

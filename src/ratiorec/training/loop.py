@@ -17,7 +17,7 @@ from torch import Tensor
 from ratiorec.batches.users import Epochs, StaticEpochs, UserEpochs
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import Encoder
-from ratiorec.errors import DivergenceError, ModelError
+from ratiorec.errors import ConfigError, DivergenceError, ModelError
 from ratiorec.kernels.cuda_graph import CudaGraphStep
 from ratiorec.losses import Loss
 from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights
@@ -64,17 +64,17 @@ class GradientTraining:
         self._epoch_start = rng.bit_generator.state
         # a child's draws leave the batches of the parent as they are
         self._noise_seed = int(rng.spawn(1)[0].integers(2**62))
-        on_card = device.type == "cuda"
+        on_gpu = device.type == "cuda"
         self.encoder.noise = torch.Generator(device).manual_seed(self._noise_seed)
         # on a GPU a number that a recorded step can be told anew
         self._rate = settings.learning_rate
-        rate_of_steps = torch.tensor(self._rate, device=device) if on_card else self._rate
+        rate_of_steps = torch.tensor(self._rate, device=device) if on_gpu else self._rate
         self._optimizer = torch.optim.Adam(
-            encoder.parameters(), lr=rate_of_steps, fused=True, capturable=on_card
+            encoder.parameters(), lr=rate_of_steps, fused=True, capturable=on_gpu
         )
-        self._burst = STEPS_PER_BURST if on_card else 1
+        self._burst = STEPS_PER_BURST if on_gpu else 1
         self._take_step: Callable[[Any], Tensor] = self._eager_step
-        if on_card and epochs.same_shape:
+        if on_gpu and epochs.same_shape and loss.supports_cuda_graph:
             self._take_step = CudaGraphStep(self._eager_step, noise=self.encoder.noise)
 
     @classmethod
@@ -155,6 +155,13 @@ class GradientTraining:
         self._optimizer.zero_grad()
         batch = self.epochs.complete(dealt)
         risk = self.loss(self.encoder(batch), batch)
+        if risk.ndim:
+            raise ConfigError(
+                "a loss is not a number",
+                where=f"risk {self.loss.name}",
+                found=f"a tensor of shape {tuple(risk.shape)}",
+                wanted="a scalar, for example the mean over the batch",
+            )
         (risk + self.settings.l2 * self.encoder.penalty(batch)).backward()  # type: ignore[no-untyped-call]
         self._optimizer.step()
         return risk.detach()
@@ -215,8 +222,8 @@ class GradientTraining:
 
 
 def _of_one_size(epochs: Epochs, loss: Loss, device: torch.device) -> Epochs:
-    """On a GPU, batches of one size wherever the loss ignores padding."""
-    if device.type != "cuda" or not loss.supports_padding:
+    """On a GPU, batches of one size wherever the loss can be replayed."""
+    if device.type != "cuda" or not loss.supports_cuda_graph:
         return epochs
     return StaticEpochs(epochs, device) if isinstance(epochs, UserEpochs) else epochs
 

@@ -70,7 +70,7 @@ def _plots(measured: Measured) -> list[page.Block]:
     return [
         page.Paragraph(f"{_TITLES['growth']}. {_caption(measured)}"),
         *(
-            page.Columns([page.Figure(chart) for chart in growth_charts(lines, figure)])
+            page.Columns([page.Figure(one) for one in growth_charts(lines, figure)], 26.0)
             for figure in (TIME, MEMORY)
         ),
     ]

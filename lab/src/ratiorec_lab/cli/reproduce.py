@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from ratiorec_lab.reproduce.cells import Cell
     from ratiorec_lab.reproduce.plan import Plan
     from ratiorec_lab.reproduce.records import CellFiles
-    from ratiorec_lab.reproduce.report import Report
-    from ratiorec_lab.reproduce.run import Outcome
+    from ratiorec_lab.reproduce.report import ReproductionReport
+    from ratiorec_lab.reproduce.run import RunOutcome
     from ratiorec_lab.reproduce.wording import WordedTable
 
 SECONDS_BETWEEN_LINES = 30.0
@@ -311,7 +311,7 @@ class _Runs:
     max_seconds: float
     checkpoint_seconds: float
 
-    def __call__(self, cells: list[Cell]) -> Outcome:
+    def __call__(self, cells: list[Cell]) -> RunOutcome:
         from ratiorec.cli.progress import stop_on_interrupt
         from ratiorec_lab.reproduce.run import Runner
 
@@ -329,7 +329,11 @@ class _Runs:
 
 
 def _result(
-    target: str, plan: Plan, outcome: Outcome | None, report: Report, paths: dict[str, Path]
+    target: str,
+    plan: Plan,
+    outcome: RunOutcome | None,
+    report: ReproductionReport,
+    paths: dict[str, Path],
 ) -> dict[str, Any]:
     told = report.to_json()
     return {
@@ -353,7 +357,7 @@ def _result(
     }
 
 
-def _print(report: Report, result: dict[str, Any]) -> None:
+def _print(report: ReproductionReport, result: dict[str, Any]) -> None:
     from ratiorec_lab.reproduce.exhibits import TableExhibit
     from ratiorec_lab.reproduce.wording import worded
 
@@ -362,8 +366,9 @@ def _print(report: Report, result: dict[str, Any]) -> None:
     for exhibit in report.exhibits:
         console.print(f"\n{exhibit.title}", style="bold")
         if isinstance(exhibit, TableExhibit):  # curves and bars need a page
-            for part in console_tables(worded(exhibit), console):
+            for part in _parts(worded(exhibit), console):
                 console.print(part)
+                console.print()
         for remark in exhibit.remarks:
             console.print(f"  {remark}")
     for toml in report.chosen.values():
@@ -374,23 +379,27 @@ def _print(report: Report, result: dict[str, Any]) -> None:
         console.print(f"{name}: {path}")
 
 
-def console_tables(
-    table: WordedTable, console: Console, columns: Sequence[int] | None = None
-) -> Iterator[Table]:
+def _parts(table: WordedTable, console: Console) -> Iterator[Table]:
     """A table for a console; one that is too wide comes in parts, each with some columns."""
-    shown = range(len(table.columns)) if columns is None else columns
-    built = Table(box=box.SIMPLE)
+    unbounded = console.options.update(width=sys.maxsize)
+    part = _part(table, [])
+    columns: list[int] = []
+    for k in range(len(table.columns)):
+        wider = _part(table, [*columns, k])
+        if columns and Measurement.get(console, unbounded, wider).maximum > console.width:
+            yield part
+            columns, wider = [], _part(table, [k])
+        columns, part = [*columns, k], wider
+    yield part
+
+
+def _part(table: WordedTable, columns: Sequence[int]) -> Table:
+    built = Table(box=box.SIMPLE, show_edge=False)
     built.add_column("", no_wrap=True)
-    for k in shown:
+    for k in columns:
         built.add_column(table.columns[k], justify="right", no_wrap=True)
     for name, cells in table.rows:
         figures = [f"{cell.upper} ({cell.lower})" if cell.lower else cell.upper for cell in cells]
-        styled = (Text(figures[k], style="bold" if cells[k].is_best else "") for k in shown)
+        styled = (Text(figures[k], style="bold" if cells[k].is_best else "") for k in columns)
         built.add_row(Text(name), *styled)
-    unbounded = console.options.update(width=sys.maxsize)
-    if len(shown) > 1 and Measurement.get(console, unbounded, built).maximum > console.width:
-        half = len(shown) // 2
-        for part in (shown[:half], shown[half:]):
-            yield from console_tables(table, console, part)
-    else:
-        yield built
+    return built

@@ -34,8 +34,8 @@ from ratiorec_lab.report.layout import (
 from ratiorec_lab.report.style import N_SERIES_COLOURS, chart_rules, series_colour
 from ratiorec_lab.report.writing import clean, format_number
 
-_DASHES = ((), (3.5, 1.5), (1, 1.5), (4.5, 1.5, 1, 1.5), (7, 2), (2.5, 1, 0.5, 1, 0.5, 1))
 _DASHED = (2, 1.5)
+_DASHES = (None, (5, 1.5), (1, 1), (5, 1, 1, 1), (2, 1, 1, 1), (8, 2))  # by round of colours
 _FEW_POINTS = 12  # a line through more shows only its end as a dot
 _BAR, _GAP, _DOT_ROW = 11.0, 9.0, 38.0  # a bar, what lies between two rows, a row of dots
 _PAD = 22.0  # around each chart of a sheet
@@ -49,15 +49,15 @@ Named = tuple[Line2D, str]
 class Series:
     """A named line through points, in the order given.
 
-    By default a line has the colour and the dashes of its place among the others. One that
-    shares the colour of another, told apart by its dashes, needs no label of its own.
+    By default a line has the colour of its place among the others. One that shares the colour
+    of another, told apart by its dashes, needs no label of its own.
     """
 
     name: str
     x: ArrayLike
     y: ArrayLike
     colour: int | None = None  # a place in the order of colours
-    is_dashed: bool | None = None
+    is_dashed: bool = False
     is_labelled: bool = True
 
 
@@ -134,16 +134,14 @@ def _pairs(x: ArrayLike, y: ArrayLike, *, log_x: bool, log_y: bool) -> tuple[Poi
 
 
 def _draw_line(chart: Chart, one: Series, index: int, x: Points, y: Points) -> Line2D:
-    # The second round of colours gets other dashes, so that no two of 36 lines look alike.
-    dashes: Any = _DASHES[(index + index // N_SERIES_COLOURS) % len(_DASHES)]
-    if one.is_dashed is not None:
-        dashes = _DASHED if one.is_dashed else ()
+    # The second round of colours gets dashes, so that no two of 36 lines look alike.
+    dashes = _DASHED if one.is_dashed else _DASHES[index // N_SERIES_COLOURS % len(_DASHES)]
     (line,) = chart.axes.plot(
         x,
         y,
         "o",
         color=series_colour(index),
-        linestyle=(0, dashes or None),
+        linestyle=(0, dashes),
         markersize=5.5,
         markerfacecolor=CARD if one.is_dashed else None,
         markeredgewidth=1.3 if one.is_dashed else 0,

@@ -10,7 +10,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,43 +32,22 @@ SIZE, LINE = 12.5, 16.0
 INK, MUTED, RULE, CARD = (colour(name) for name in ("ink", "muted", "rule", "card"))
 _FARTHEST = 1e150  # from zero on an axis: the ratio of two values must be a number
 _TITLE_LETTERS = 42  # on a line
-_RC = {
-    "font.family": "DejaVu Sans",  # a wide face: in a reader's narrower one all words fit
-    "font.size": SIZE,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "ratiorec",
-    "text.parse_math": False,
+_COLOURS = {
     "text.color": INK,
     "axes.edgecolor": MUTED,
     "axes.labelcolor": MUTED,
-    "axes.titlesize": SIZE,
     "axes.titlecolor": MUTED,
-    "axes.titlepad": 10,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
     "grid.color": RULE,
-    "grid.linewidth": 1,
     "xtick.color": MUTED,
     "ytick.color": MUTED,
-    "ytick.major.size": 0,
-    "lines.linewidth": 2,
-    "savefig.transparent": True,
-    "legend.frameon": False,
-    "legend.borderpad": 0,
-    "legend.borderaxespad": 0,
-    "legend.handlelength": 1.5,
-    "legend.handletextpad": 0.5,
-    "legend.columnspacing": 1.3,
-    "legend.labelspacing": 0.25,
 }
 
 
 @contextmanager
 def drawing() -> Iterator[None]:
     """The style of all charts, whatever a reader's own settings of matplotlib are."""
-    with warnings.catch_warnings(), mpl_style.context(["default", _RC]):
+    sheet = Path(__file__).parent / "report.mplstyle"
+    with warnings.catch_warnings(), mpl_style.context(["default", sheet, _COLOURS]):
         # the reader's browser has glyphs that the font for measuring has not
         warnings.filterwarnings("ignore", message="Glyph .* missing")
         yield
@@ -83,7 +62,7 @@ def drawable(values: ArrayLike, *, log: bool) -> NDArray[np.bool_]:
 
 def text_width(text: str) -> float:
     """The width of a line of text in points."""
-    font = FontProperties("DejaVu Sans", size=SIZE)
+    font = FontProperties(family="DejaVu Sans", size=SIZE)
     return float(text_to_path.get_text_width_height_descent(text, font, False)[0])
 
 
@@ -127,13 +106,14 @@ class Chart:
         self._set_ticks("y", np.asarray(values, dtype=np.float64), n=6)
         self.axes.grid(axis="y")
 
-    def _set_ticks(self, name: str, values: NDArray[np.float64], *, n: int) -> None:
+    def _set_ticks(self, name: str, values: NDArray[np.float64], *, n: int) -> list[float]:
         axis = self.axes.xaxis if name == "x" else self.axes.yaxis
         is_log = axis.get_scale() == "log"
         ends, ticks = place_ticks(float(values.min()), float(values.max()), log=is_log, n=n)
         self.axes.set(**{f"{name}lim": ends})
         axis.set_ticks(ticks, tick_labels(ticks))
         axis.set_ticks([], minor=True)
+        return ticks
 
     def write(
         self,
@@ -161,17 +141,16 @@ class Chart:
 
     def lay_out(self) -> None:
         """Give the axes their height, and as many ticks from left to right as stay apart."""
-        for height in (2 * self.height, self.height):
-            used = self.axes.get_window_extent().height
-            self.figure.set_size_inches(
-                WIDTH / 72, self.figure.get_figheight() + (height - used) / 72
-            )
-            self.figure.draw_without_rendering()
+        self.figure.set_size_inches(WIDTH / 72, self.height / 72 + 1.4)
+        self.figure.draw_without_rendering()
+        lost = self.height - self.axes.get_window_extent().height
+        self.figure.set_figheight(self.figure.get_figheight() + lost / 72)
+        self.figure.draw_without_rendering()
         for n in range(10, 2, -1):
-            self._set_ticks("x", self._x, n=n)
-            self.figure.draw_without_rendering()
-            boxes = [label.get_window_extent() for label in self.axes.get_xticklabels()]
-            if all(a.x1 + SIZE / 2 <= b.x0 for a, b in pairwise(boxes)):
+            ticks = self._set_ticks("x", self._x, n=n)
+            places = self.axes.transData.transform([(x, self.axes.get_ylim()[0]) for x in ticks])
+            widths = np.array([text_width(label) for label in tick_labels(ticks)])
+            if (np.diff(places[:, 0]) >= (widths[1:] + widths[:-1] + SIZE) / 2).all():
                 break
 
     def svg(self, description: str) -> Markup:

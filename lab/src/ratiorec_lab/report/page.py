@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from ratiorec.files import atomic_write
 from ratiorec_lab.report.style import style_sheet
@@ -206,8 +207,13 @@ def _environment() -> Environment:
         keep_trailing_newline=True,
         finalize=_writable,
     )
-    environment.filters |= {"html": html, "cell_text": cell_text}
+    environment.filters |= {"html": html, "cell_text": cell_text, "breakable": _breakable}
     return environment
+
+
+def _breakable(path: str) -> Markup:
+    """A text, such as the path of a setting, that may be broken after each of its parts."""
+    return Markup(re.sub(r"([._])(?=\w)", r"\1<wbr/>", escape(clean(path))))
 
 
 def _writable(value: Any) -> Any:

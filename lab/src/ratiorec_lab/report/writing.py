@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from decimal import Decimal
 
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 # XML has no way to write these, not even as a reference.
@@ -28,16 +27,10 @@ def tick_labels(ticks: Sequence[float]) -> tuple[str, ...]:
     sizes = [abs(tick) for tick in ticks if tick] or [1.0]
     if max(sizes) >= 1e7 or min(sizes) < 1e-4 or max(sizes) > 1e5 * min(sizes):
         return tuple(map(_with_power, ticks))
-    is_even = len(ticks) > 2 and math.isclose(ticks[1] - ticks[0], ticks[-1] - ticks[-2])
-    n_decimals = [max(0, -_last_digit(tick)) for tick in ticks]
-    # On an even axis all labels have the same decimals; 0.001 … 1000 would look odd that way.
-    shown = [max(n_decimals)] * len(ticks) if is_even else n_decimals
-    return tuple(_minus(f"{tick:,.{n}f}") for tick, n in zip(ticks, shown, strict=True))
-
-
-def _last_digit(value: float) -> int:
-    exponent = Decimal(repr(float(value))).normalize().as_tuple().exponent
-    return exponent if isinstance(exponent, int) else 0
+    n_decimals = [len(f"{tick:.10g}".partition(".")[2]) for tick in ticks]
+    if len(ticks) > 2 and math.isclose(ticks[1] - ticks[0], ticks[-1] - ticks[-2]):
+        n_decimals = [max(n_decimals)] * len(ticks)  # only an uneven axis may mix 0.1, 1 and 10
+    return tuple(_minus(f"{tick:,.{n}f}") for tick, n in zip(ticks, n_decimals, strict=True))
 
 
 def _with_power(value: float) -> str:

@@ -10,7 +10,6 @@ from ratiorec_lab.report import charts
 from ratiorec_lab.report.charts import sheet as sheet
 from ratiorec_lab.report.layout import drawable
 from ratiorec_lab.report.page import Cell, Table
-from ratiorec_lab.report.style import N_SERIES_COLOURS
 from ratiorec_lab.reproduce.exhibits import NOT_RUN, BarPanel, Panel, Series
 from ratiorec_lab.reproduce.wording import OURS, PUBLISHED, figure_text, panel_table
 
@@ -23,15 +22,13 @@ def curve_chart(panel: Panel) -> Markup:
     places = {name: k for k, name in enumerate(dict.fromkeys(s.name for s in panel.series))}
     ours = {one.name for one in panel.series if not one.is_published and _n_drawn(one, panel)}
     has_published = any(one.is_published and _n_drawn(one, panel) for one in panel.series)
-    # Where there are more lines than colours, dashes must tell them apart.
-    is_free = not has_published and len(places) > N_SERIES_COLOURS
     series = [
         charts.Series(
             _name(one) if one.name in ours else one.name,
             [x for x, _ in one.points],
             [y for _, y in one.points],
             colour=places[one.name],
-            is_dashed=None if is_free else one.is_published,
+            is_dashed=one.is_published,
             is_labelled=not (one.is_published and one.name in ours),
         )
         for one in panel.series

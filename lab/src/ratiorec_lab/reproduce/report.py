@@ -26,7 +26,7 @@ from ratiorec_lab.reproduce.tuning import FigSensitivity, Search
 ALL = "all"
 
 
-class Target(Protocol):
+class PaperTarget(Protocol):
     """A table or a figure: the runs that it needs, and what it makes of them."""
 
     def cells(self, plan: Plan) -> Iterator[Cell]:
@@ -36,7 +36,7 @@ class Target(Protocol):
         """The tables and figures of a report, from files alone."""
 
 
-TARGETS: Mapping[str, Target] = MappingProxyType(
+TARGETS: Mapping[str, PaperTarget] = MappingProxyType(
     {
         "table-datasets": TableDatasets(),
         "table-effectiveness": TableEffectiveness(),
@@ -50,7 +50,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 )
 
 
-def named(target: str) -> list[Target]:
+def named(target: str) -> list[PaperTarget]:
     """The targets that a name stands for."""
     if target == ALL:
         return list(TARGETS.values())
@@ -60,7 +60,7 @@ def named(target: str) -> list[Target]:
 
 
 def cells_of(
-    targets: Sequence[Target], plan: Plan, *, only: Sequence[str] | None = None
+    targets: Sequence[PaperTarget], plan: Plan, *, only: Sequence[str] | None = None
 ) -> list[Cell]:
     """Every cell of the targets once; with `only` those whose names match one of its patterns.
 
@@ -80,7 +80,7 @@ def cells_of(
     return list(dict.fromkeys(chosen))
 
 
-def _cells(targets: Sequence[Target], plan: Plan) -> list[Cell]:
+def _cells(targets: Sequence[PaperTarget], plan: Plan) -> list[Cell]:
     return list(dict.fromkeys(cell for target in targets for cell in target.cells(plan)))
 
 
@@ -105,7 +105,7 @@ _QUICK = "a quick run on a few synthetic pairs, which shows only that everything
 
 
 @dataclass(frozen=True)
-class Report:
+class ReproductionReport:
     """Facts, tables and figures of a reproduction; `chosen` are settings as TOML by data set."""
 
     title: str
@@ -123,7 +123,7 @@ class Report:
         }
 
 
-def build(target: str, targets: Sequence[Target], findings: Findings) -> Report:
+def build(target: str, targets: Sequence[PaperTarget], findings: Findings) -> ReproductionReport:
     """The report on what the finished cells tell of these targets."""
     plan = findings.plan
     chosen = {
@@ -133,7 +133,7 @@ def build(target: str, targets: Sequence[Target], findings: Findings) -> Report:
         for dataset in plan.datasets
         if (toml := search.chosen(findings, dataset)) is not None
     }
-    return Report(
+    return ReproductionReport(
         title=_title(target, plan),
         facts=_facts(target, targets, findings),
         exhibits=tuple(exhibit for one in targets for exhibit in one.exhibits(findings)),
@@ -141,7 +141,7 @@ def build(target: str, targets: Sequence[Target], findings: Findings) -> Report:
     )
 
 
-def write(report: Report, folder: Path, *, protocol: str) -> dict[str, Path]:
+def write(report: ReproductionReport, folder: Path, *, protocol: str) -> dict[str, Path]:
     """Write the page, its Markdown and JSON, and the chosen settings; where they are.
 
     They are `report.html` and so on, `report-paper.html` under the protocol `paper`.
@@ -191,7 +191,7 @@ def _title(target: str, plan: Plan) -> str:
     return f"Reproduction, protocol {plan.protocol}: {what}"
 
 
-def _facts(target: str, targets: Sequence[Target], findings: Findings) -> dict[str, str]:
+def _facts(target: str, targets: Sequence[PaperTarget], findings: Findings) -> dict[str, str]:
     plan = findings.plan
     cells = cells_of(targets, plan)
     records = findings.records(cells)

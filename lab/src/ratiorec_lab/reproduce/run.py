@@ -47,7 +47,7 @@ class Failure:
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """Cells that were run, cells that were finished before, and what failed."""
 
     run: list[Cell] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Runner:
     checkpoint_seconds: float = 30.0
     stop_requested: Callable[[], bool] = lambda: False
 
-    def __call__(self, cells: Sequence[Cell], datasets: Sequence[str]) -> Outcome:
+    def __call__(self, cells: Sequence[Cell], datasets: Sequence[str]) -> RunOutcome:
         """Run what is missing on these data sets, and count what each of them holds.
 
         Raises:
@@ -107,7 +107,7 @@ class _Work:
     cells: list[Cell]
     device: torch.device
     commit: str | None
-    outcome: Outcome = field(default_factory=Outcome)
+    outcome: RunOutcome = field(default_factory=RunOutcome)
     spent: dict[Cell, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

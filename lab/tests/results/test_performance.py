@@ -1,16 +1,14 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-import pytest
-
 from ratiorec_lab.bench.targets import TARGETS
+from ratiorec_lab.bench.words import milestones
+from ratiorec_lab.results import performance
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CASE: dict[str, Any] = {
     "target": "recommend",
     "name": "top-k",
@@ -29,39 +27,28 @@ RECORD = {
     "dataset": "gowalla",
     "machine": {"cores": 2, "processor": "AMD", "accelerator": "H200"},
     "ceilings": [],
-    "cases": [CASE, CASE | {"device": "cuda", "execution": "card", "seconds": 1500.0}],
+    "cases": [CASE, CASE | {"device": "cuda", "execution": "GPU", "seconds": 1500.0}],
 }
 
 
-@pytest.fixture(scope="module")
-def performance() -> ModuleType:
-    path = ROOT / "results" / "performance.py"
-    spec = importlib.util.spec_from_file_location("performance", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-def test_a_table_has_the_cases_of_its_target(performance: ModuleType, tmp_path: Path) -> None:
+def test_a_table_has_the_cases_of_its_target(tmp_path: Path) -> None:
     (tmp_path / "bench-a.json").write_text(json.dumps(RECORD))
     (tmp_path / "bench-other.json").write_text(json.dumps({"target": "bench x", "result": {}}))
     tables = performance.tables(tmp_path)
     assert tables["bench-risk"] == "Not measured yet."
-    head, _, on_cpu, on_card = tables["bench-recommend"].splitlines()
+    head, _, on_cpu, on_gpu = tables["bench-recommend"].splitlines()
     assert head.split(" | ")[3:6] == ["time", "floor", "× floor"]
     assert on_cpu == (
         "| gowalla | 2 cores, AMD | top-k, ratiorec | 12.3 ms | 4 ms | 3.08 | 0.5 |  | 20 "
         "| 4,568 users/s |"
     )
-    assert on_card.startswith("| gowalla | H200 | top-k, card | 1,500 s | ")
+    assert on_gpu.startswith("| gowalla | H200 | top-k, GPU | 1,500 s | ")
 
 
-def test_a_curve_tells_when_it_first_stood_above_a_level(performance: ModuleType) -> None:
+def test_a_curve_tells_when_it_first_stood_above_a_level() -> None:
     recalls = [0.1, 0.15, 0.139, 0.17]
     curve = [{"seconds": 2.0 * n, "recall@20": recall} for n, recall in enumerate(recalls)]
-    assert performance.milestones(curve) == ["≥ .14 after 2 s", "≥ .16 after 6 s"]
+    assert list(milestones(curve)) == ["≥ .14 after 2 s", "≥ .16 after 6 s"]
 
 
 def growing(value: int, seconds: float, mb: float) -> dict[str, Any]:
@@ -75,9 +62,7 @@ GROWING = RECORD | {
 }
 
 
-def test_growth_is_told_by_lines_with_their_exponents(
-    performance: ModuleType, tmp_path: Path
-) -> None:
+def test_growth_is_told_by_lines_with_their_exponents(tmp_path: Path) -> None:
     (tmp_path / "bench-growth-cpu.json").write_text(json.dumps(GROWING))
     _, _, time, memory, _, *images = performance.tables(tmp_path)["bench-growth"].splitlines()
     line = "| 2 cores, AMD | users 10 to 1,000 | step, tiled"
@@ -89,10 +74,10 @@ def test_growth_is_told_by_lines_with_their_exponents(
     ]
 
 
-def test_every_image_of_growth_is_drawn(performance: ModuleType, tmp_path: Path) -> None:
-    on_card = GROWING | {"cases": [case | {"device": "cuda"} for case in GROWING["cases"]]}
+def test_every_image_of_growth_is_drawn(tmp_path: Path) -> None:
+    on_gpu = GROWING | {"cases": [case | {"device": "cuda"} for case in GROWING["cases"]]}
     (tmp_path / "bench-growth-cpu.json").write_text(json.dumps(GROWING))
-    (tmp_path / "bench-growth-gpu.json").write_text(json.dumps(on_card))
+    (tmp_path / "bench-growth-gpu.json").write_text(json.dumps(on_gpu))
     images = performance.images(tmp_path)
     assert list(images) == [
         f"growth-{name}-{kind}.svg" for kind in ("cpu", "cuda") for name in ("time", "memory")
@@ -103,13 +88,12 @@ def test_every_image_of_growth_is_drawn(performance: ModuleType, tmp_path: Path)
         assert "tiled" in image
 
 
-def test_without_measurements_there_are_no_images(performance: ModuleType, tmp_path: Path) -> None:
+def test_without_measurements_there_are_no_images(tmp_path: Path) -> None:
     assert performance.images(tmp_path) == {}
 
 
-def test_every_target_has_its_place_on_the_page(performance: ModuleType) -> None:
+def test_every_target_has_its_place_on_the_page() -> None:
     text = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert list(performance.TARGETS) == list(TARGETS)
     for target in TARGETS:
         assert text.count(f"<!-- bench-{target}: begin -->") == 1
         assert text.count(f"<!-- bench-{target}: end -->") == 1
