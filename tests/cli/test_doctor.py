@@ -28,7 +28,7 @@ def test_the_libraries_are_those_the_package_asks_for() -> None:
 
 
 def test_an_extra_exists_only_while_something_imports_it() -> None:
-    """By an import statement or by name; what a library needs itself (alembic) is not ours to import."""
+    """By a statement or by name; only its first module, for others may be needed by that one."""
     sources = "".join(path.read_text() for path in Path(ratiorec.__path__[0]).rglob("*.py"))
     for extra, modules in EXTRAS.items():
         imported = re.compile(rf"(?:import|from) {modules[0]}\b|\(\"{modules[0]}[\".]")

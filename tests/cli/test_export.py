@@ -112,7 +112,7 @@ def test_a_full_disk_leaves_nothing(cli: CommandLine, model: Path, tmp_path: Pat
     before = everything_in(tmp_path)
     with full_disk(500):
         outcome = cli("export", model, "--to", "numpy", "-o", "out")
-    assert "could not write the export" in outcome.refusal
+    assert "could not write the folder" in outcome.refusal
     assert "where: out" in outcome.refusal
     assert everything_in(tmp_path) == before
 

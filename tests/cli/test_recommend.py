@@ -6,7 +6,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from ratiorec.cli.recommend import QueryGroup
 from ratiorec.model.artifact import Artifact
+from ratiorec.model.query import Query
+from ratiorec.scorers import FloatMatrix, topk
 from support.command_line import QUICK, CommandLine
 
 
@@ -116,6 +119,36 @@ def test_a_user_who_has_seen_everything_is_told_of(cli: CommandLine, tmp_path: P
     assert outcome.err == "1 of 2 users have no item left to list\n"
     assert cli("recommend", "m", "--all", "-o", "lists.parquet").code == 0
     assert set(pq.read_table(tmp_path / "lists.parquet")["user_id"].to_pylist()) == {"few", "one"}
+
+
+@pytest.mark.parametrize("options", [(), ("--json",), ("-o", "lists.parquet")])
+def test_users_are_ranked_once(
+    cli: CommandLine,
+    model: Path,
+    trained: Artifact,
+    monkeypatch: pytest.MonkeyPatch,
+    options: tuple[str, ...],
+) -> None:
+    ranked: list[int] = []
+    rank = topk.top_k
+
+    def counted(scores: FloatMatrix, k: int) -> topk.TopK:
+        ranked.append(len(scores))
+        return rank(scores, k)
+
+    monkeypatch.setattr(topk, "top_k", counted)
+    users = ("--user", trained.users.ids[0], "--user", trained.users.ids[1])
+    assert cli("recommend", model, *users, *options).code == 0
+    assert sum(ranked) == 2
+
+
+def test_every_option_of_a_query_is_an_option_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("a\nb\n")
+    ids = tmp_path / "ids.txt"
+    group = QueryGroup(7, ids, ids, include_seen=True, on_unknown="skip", memory_mb=64)
+    assert group.query(n_items=10) == Query(7, False, ["a", "b"], ["a", "b"], "skip", 64)
+    assert QueryGroup().query(n_items=100) == Query()
+    assert QueryGroup().query(n_items=10) == Query(k=10)
 
 
 @pytest.mark.parametrize("options", [(), ("--user", "a", "--all"), ("--users", "f", "--user", "a")])

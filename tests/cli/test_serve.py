@@ -1,13 +1,16 @@
 from __future__ import annotations
 
-import importlib.util
 import json
 import socket
+import sys
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from ratiorec.cli.serve import LimitGroup
+from ratiorec.serve.service import Limits
 from support.command_line import CommandLine
 from support.serve_process import running
 
@@ -15,12 +18,14 @@ from support.serve_process import running
 def test_without_the_extra_the_command_that_adds_it_is_named(
     cli: CommandLine, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name: None if name == "uvicorn" else found(name)
-    )
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
     refusal = cli("serve", model).refusal
-    assert "found: no uvicorn; wanted: pip install 'ratiorec[serve]'" in refusal
+    assert "uvicorn is not installed" in refusal
+    assert "wanted: pip install 'ratiorec[serve]'" in refusal
+
+
+def test_the_options_of_limits_are_the_limits_there_are() -> None:
+    assert asdict(LimitGroup()) == asdict(Limits())
 
 
 def test_a_folder_without_a_model_is_refused(cli: CommandLine, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Most of it needs a GPU: python -m pytest --noconftest tests/test_capture.py"""
+"""Most of it needs a GPU: python -m pytest --noconftest tests/kernels/test_cuda_graph.py"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triton's kernels become machine code for a card without there being one.
+"""Triton's kernels become machine code for a GPU without there being one.
 
 Its interpreter runs what its compiler refuses, such as a name with two types.
 """

@@ -1,6 +1,6 @@
-"""The kernels run in Triton's interpreter; with a card they also run on it, compiled:
+"""The kernels run in Triton's interpreter; with a GPU they also run on it, compiled:
 
-python -m pytest --noconftest tests/risk/test_triton_positives.py
+python -m pytest --noconftest tests/kernels/test_triton_positives.py
 """
 
 from __future__ import annotations

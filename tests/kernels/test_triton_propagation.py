@@ -1,6 +1,6 @@
-"""The kernel runs in Triton's interpreter; with a card it also runs on it, compiled:
+"""The kernel runs in Triton's interpreter; with a GPU it also runs on it, compiled:
 
-python -m pytest --noconftest tests/encoders/test_fused_layers.py
+python -m pytest --noconftest tests/kernels/test_triton_propagation.py
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Kernels run by Triton's interpreter; with a card they also run on it, compiled:
+"""Kernels run by Triton's interpreter; with a GPU they also run on it, compiled:
 
-python -m pytest --noconftest tests/risk/fused/test_triton.py
+python -m pytest --noconftest tests/kernels/test_triton_unlabelled.py
 """
 
 from __future__ import annotations

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import json
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from ratiorec.serve import server as server_module
+from ratiorec.serve.connection import require_known
+from ratiorec.serve.service import Limits
 from support.serve_process import PATIENCE, ServerProcess, running
 from support.small_models import small_model
 
@@ -167,3 +173,49 @@ def test_the_log_has_one_line_of_json_for_each_and_no_traceback(server: ServerPr
     text = Path(server.log).read_text()
     assert all(json.loads(line) for line in text.splitlines())
     assert "traceback" not in text
+
+
+def test_the_class_of_this_uvicorn_is_known() -> None:
+    assert server_module.connections(Limits()).func.__name__ == "BoundedConnection"
+
+
+class Changed:
+    """A class of connections that has little to do with the one that is known."""
+
+    def connection_made(self, transport: object) -> None:
+        """Somebody has come."""
+
+
+@pytest.mark.parametrize("other", [None, SimpleNamespace(), SimpleNamespace(H11Protocol=Changed)])
+def test_another_class_of_connections_is_replaced_by_the_plain_one_with_a_warning(
+    other: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "uvicorn.protocols.http.h11_impl", other)
+    monkeypatch.delitem(sys.modules, "ratiorec.serve.connection", raising=False)
+    assert server_module.connections(Limits()) == "h11"
+    (record,) = caplog.records
+    assert record.levelname == "WARNING"
+    assert record.message == "slow and too many connections are not refused"
+
+
+def test_a_method_that_is_gone_is_named() -> None:
+    with pytest.raises(ImportError, match=r"Changed of uvicorn has no conn, .*send_400_response"):
+        require_known(Changed)
+
+
+def test_a_server_with_plain_connections_answers_and_ends(tmp_path: Path) -> None:
+    small_model().save(tmp_path / "model")
+    # what is imported before everything else: a class without one of the methods
+    (tmp_path / "sitecustomize.py").write_text(
+        "from uvicorn.protocols.http.h11_impl import H11Protocol as known\n"
+        "known.refuse = known.__dict__['send_400_response']\n"
+        "del known.send_400_response\n"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path), prepend=":")
+        with running(tmp_path / "model", tmp_path / "log") as server:
+            assert still_answers(server)
+            assert server.stop() == 0
+    (line,) = server.events("slow and too many connections are not refused")
+    assert line["level"] == "warning"
+    assert "H11Protocol of uvicorn has no send_400_response" in line["found"]

@@ -335,9 +335,7 @@ def panels(svg: str) -> list[tuple[float, float, float, float]]:
 
 
 @pytest.mark.parametrize("figure", [TIME, MEMORY])
-def test_an_image_holds_its_charts_apart(
-    measured: Measured, figure: str
-) -> None:
+def test_an_image_holds_its_charts_apart(measured: Measured, figure: str) -> None:
     charts = growth_charts(growths(measured.to_json()), figure)
     svg = drawing(charts, description="What <grows>")
     boxes = panels(svg)

@@ -1,15 +1,15 @@
 from __future__ import annotations
 
+import xml.etree.ElementTree as ET
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ratiorec_lab.bench.case import Case, Measured
-from ratiorec_lab.bench.ceilings import Ceilings, Floor
-from ratiorec_lab.bench.page import _TITLES, write_page
+from ratiorec_lab.bench.clock import Ceilings, Floor, Times
+from ratiorec_lab.bench.page import _TITLES, frontier_chart, write_page
 from ratiorec_lab.bench.targets import TARGETS
-from ratiorec_lab.bench.timing import Times
 
 CEILINGS = {"cpu": Ceilings({"float32": 1e11}, 2e10)}
 CURVE = [{"seconds": 1.0, "recall@20": 0.1}, {"seconds": 2.0, "recall@20": 0.2}]
@@ -60,3 +60,36 @@ def test_a_page_says_what_was_left_out_and_what_the_machine_gave(tmp_path: Path)
 
 def test_several_targets_are_sections_of_one_page(tmp_path: Path) -> None:
     assert written(tmp_path, "risk", "step", "frontier").count("<svg") == 3
+
+
+def model(name: str, *points: tuple[float, float]) -> Case:
+    curve = [{"seconds": seconds, "recall@20": quality} for seconds, quality in points]
+    return Case("fit", name, "cpu", {}, Times((1.0,)), None, figures={"curve": curve})
+
+
+def dots(*cases: Case) -> tuple[list[int], set[str]]:
+    """How many dots each line has, and what is written."""
+    root = ET.fromstring(frontier_chart(cases, title="T"))
+    lines = [group for group in root.iter("g") if group.get("class") == "line"]
+    written = {text.text or "" for text in root.iter("text")}
+    return [len([*line.iter("circle")]) for line in lines], written
+
+
+def test_the_beginning_of_a_curve_is_left_out_and_its_end_never() -> None:
+    best = model("best", (1.0, 0.01), (2.0, 0.15), (4.0, 0.2))
+    assert dots(best)[0] == [2]
+    counts, written = dots(best, model("poor", (1.0, 0.01), (2.0, 0.05)))
+    assert counts == [2, 1]
+    assert {"best", "poor"} <= written
+
+
+def test_models_that_are_solved_are_points_with_their_names() -> None:
+    solved = [model(f"p{k}", (1.0 + k, 0.1 + k / 100)) for k in range(8)]
+    counts, written = dots(*solved)
+    assert counts == [1] * 8
+    assert {f"p{k}" for k in range(8)} <= written
+
+
+def test_models_without_a_curve_are_no_data() -> None:
+    assert "no data" in frontier_chart([], title="T")
+    assert "no data" in frontier_chart([model("a")], title="T")

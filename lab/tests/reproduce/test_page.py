@@ -55,8 +55,10 @@ def parse(text: str) -> ET.Element:
 
 
 def elements(text: str) -> list[str]:
-    """All but the lines of text in a chart, which lays its names out by their width."""
-    return [e.tag for e in parse(text).iter() if e.tag != "text"]
+    """All but what is in a chart, which lays its names out by their width."""
+    root = parse(text)
+    charts = {id(inner) for chart in root.iter("svg") for inner in chart.iter()}
+    return [e.tag for e in root.iter() if id(e) not in charts]
 
 
 def by_class(root: ET.Element, name: str) -> list[str]:

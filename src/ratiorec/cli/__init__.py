@@ -1,5 +1,10 @@
 """The command line: parse, call, print."""
 
-from ratiorec.cli.app import main
+from __future__ import annotations
 
-__all__ = ["main"]
+
+def main() -> None:
+    """Run `ratiorec`; the application loads commands of other distributions, which import this."""
+    from ratiorec.cli.app import main as run
+
+    run()

@@ -27,7 +27,7 @@ class BPR(Loss):
     hardest: bool = False
 
     def __call__(self, embeddings: Embeddings, batch: PairBatch) -> Scalar:
-        from torch import cat
+        from torch import cat, split_with_sizes
         from torch.nn import functional
 
         negatives = hardest_negatives(embeddings, batch) if self.hardest else batch.negatives
@@ -35,7 +35,8 @@ class BPR(Loss):
         # selected together, both have one gradient of the whole table between them, not two
         compared = cat([batch.items, negatives.T.reshape(-1)])
         vectors = embeddings.items.index_select(0, compared).view(1 + n_negatives, n_pairs, -1)
-        difference = (embeddings.users * (vectors[0] - vectors[1:])).sum(-1)
+        positive, negative = split_with_sizes(vectors, [1, n_negatives])
+        difference = (embeddings.users * (positive - negative)).sum(-1)
         return -functional.logsigmoid(difference).mean()
 
 

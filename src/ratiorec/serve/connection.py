@@ -16,11 +16,11 @@ _LINGER_SECONDS = 1.0  # a client may have sent a request just before it could k
 
 # uvicorn has no limit on how long the head of a request may take, and its class of a connection is
 # not public. Tested with uvicorn TESTED; of any other version the names used here are checked.
-_USED = {
+_METHODS = {
     *("connection_made", "connection_lost", "data_received", "on_response_complete", "shutdown"),
     *("timeout_keep_alive_handler", "send_400_response"),
-    *("conn", "connections", "cycle", "loop", "response_complete", "transport"),
 }
+_ATTRIBUTES = {"conn", "connections", "cycle", "loop", "response_complete", "transport"}
 
 
 def require_known(base: type) -> None:
@@ -30,8 +30,8 @@ def require_known(base: type) -> None:
         ImportError: It lacks one.
     """
     methods = {name: method for name, method in vars(base).items() if isfunction(method)}
-    names = set(methods).union(*(method.__code__.co_names for method in methods.values()))
-    if missing := sorted(_USED - names):
+    attributes = set().union(*(method.__code__.co_names for method in methods.values()))
+    if missing := sorted((_METHODS - methods.keys()) | (_ATTRIBUTES - attributes)):
         raise ImportError(f"{base.__name__} of uvicorn has no {', '.join(missing)}")
 
 

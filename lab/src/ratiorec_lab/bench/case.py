@@ -39,10 +39,6 @@ class Case:
         """The median over the rounds."""
         return self.times.median
 
-    @property
-    def execution(self) -> str:
-        return self.backend
-
 
 @dataclass(frozen=True)
 class Measured:

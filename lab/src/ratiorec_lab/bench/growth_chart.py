@@ -39,7 +39,7 @@ def growth_charts(lines: Sequence[Growth], figure: str) -> list[Markup]:
 
 def _series(line: Growth) -> Series:
     values, figures = zip(*line.points, strict=True)
-    return Series(line.execution if line.work == "step" else line.work, values, figures)
+    return Series(line.backend if line.work == "step" else line.work, values, figures)
 
 
 def drawing(charts: Sequence[Markup], *, description: str) -> Markup:

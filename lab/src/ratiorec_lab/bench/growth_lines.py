@@ -93,10 +93,6 @@ class Growth:
     points: tuple[tuple[float, float], ...]
 
     @property
-    def execution(self) -> str:
-        return self.backend
-
-    @property
     def name(self) -> str:
         """What grows."""
         told = ", memory" if self.figure == MEMORY else ""

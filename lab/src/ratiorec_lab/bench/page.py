@@ -13,9 +13,10 @@ from markupsafe import Markup
 from ratiorec_lab.bench.case import Case, Measured
 from ratiorec_lab.bench.growth_chart import growth_charts
 from ratiorec_lab.bench.growth_lines import MEMORY, TIME, growths
-from ratiorec_lab.bench.words import in_seconds, label_of, left_out, rates, table, title_of
+from ratiorec_lab.bench.words import label_of, left_out, rates, table, title_of
 from ratiorec_lab.report import page
 from ratiorec_lab.report.charts import Dot, Series, dot_chart, line_chart
+from ratiorec_lab.tables import in_seconds
 
 _LONGEST_FIGURE = 24
 _SHOWN = 0.7  # of the best figure: lower beginnings of curves are left out, for room at the ends
@@ -70,7 +71,7 @@ def _plots(measured: Measured) -> list[page.Block]:
     return [
         page.Paragraph(f"{_TITLES['growth']}. {_caption(measured)}"),
         *(
-            page.Columns([page.Figure(one) for one in growth_charts(lines, figure)], 26.0)
+            page.Columns([page.Figure(one) for one in growth_charts(lines, figure)])
             for figure in (TIME, MEMORY)
         ),
     ]
@@ -107,7 +108,7 @@ def frontier_chart(cases: Sequence[Case], *, title: str) -> Markup:
     for case, curve in zip(cases, curves, strict=True):
         shown = [point for point in curve if point["recall@20"] >= lowest]
         seconds, quality = ([point[key] for point in shown] for key in ("seconds", "recall@20"))
-        series.append(Series(short_name(case.execution), seconds, quality))
+        series.append(Series(short_name(case.backend), seconds, quality))
     return line_chart(
         series,
         title=title,
@@ -120,7 +121,7 @@ def frontier_chart(cases: Sequence[Case], *, title: str) -> Markup:
 def short_name(label: str) -> str:
     """A label with the values of settings in place of `:SETTING=VALUE`.
 
-    >>> short_name("implicit-als:solver.factors=128"), short_name("dregn-cf, eager: risk")
+    >>> short_name("implicit-als:solver.dimension=128"), short_name("dregn-cf, eager: risk")
     ('implicit-als 128', 'dregn-cf, eager: risk')
     """
     return re.sub(r":[\w.]+=", " ", label)
@@ -130,13 +131,13 @@ def _caption(measured: Measured) -> str:
     if measured.target == "frontier":
         return (
             "A curve for what descends, judged on a paused clock; a point for what is solved. "
-            f"Beginnings of curves below {math.floor(100 * _SHOWN)} % of the best are not drawn."
+            f"Beginnings of curves below {math.floor(100 * _SHOWN)}\N{NO-BREAK SPACE}% of the best are not drawn."
         )
     if measured.target == "growth":
         return (
             "Both scales are logarithmic, so that a power is a straight line and its exponent the "
             "slope: 1 where ten times as much takes ten times as long. The other axes stay, but "
             "users bring their pairs. The last interval tells where a line is heading. A line with "
-            "the name of an execution is a step's."
+            "the name of a backend is a step's."
         )
     return "A dot is the median, its bar the spread, the tick the floor; rivals in another colour."

@@ -8,8 +8,7 @@ from typing import Any
 
 from ratiorec_lab.bench.case import Case, Measured
 from ratiorec_lab.bench.growth_lines import MEMORY, Growth, growths
-from ratiorec_lab.tables import aligned, in_digits, in_megabytes
-from ratiorec_lab.tables import in_seconds as in_seconds
+from ratiorec_lab.tables import aligned, in_digits, in_megabytes, in_seconds
 
 JsonCase = Mapping[str, Any]
 MILESTONES = (0.14, 0.16, 0.18)  # of R@20 on the way up, as judged

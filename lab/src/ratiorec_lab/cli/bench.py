@@ -185,7 +185,7 @@ def _data(
     if asked_for is None and len(names) == 1 and own_data is not None:
         return own_data(effort)
     usual = "synthetic" if effort.is_quick else "gowalla"
-    return with_test_part(o.load_data(asked_for or usual, data_dir), TEST_SHARE)
+    return with_test_part(o.load_data(asked_for or usual, o.Source(data_dir)), TEST_SHARE)
 
 
 def _contenders(presets: str | None) -> tuple[str, ...] | None:

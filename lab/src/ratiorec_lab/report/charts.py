@@ -116,8 +116,11 @@ def line_chart(
         for place, (one, x, y) in enumerate(kept)
         if len(x)
     ]
-    named = [(line, one.name) for one, line in lines if one.is_labelled]
-    _name_lines(chart, named or [(line, one.name) for one, line in lines])
+    chart.lay_out()
+    shown = [one for one, _ in lines if one.is_labelled] or [one for one, _ in lines]
+    named = [(line, shorten(one.name, WIDTH)) for one, line in lines if one in shown]
+    if not (_name_at_ends(chart, named) or _name_inside(chart, named)):
+        chart.add_legend([line for line, _ in named], [name for _, name in named], 0.85 * WIDTH)
     for place, name in marks:
         _draw_mark(chart, place, name)
     told = "; ".join(_describe(one.name, x, y) for one, x, y in kept if len(x))
@@ -167,12 +170,6 @@ def _describe(name: str, x: Points, y: Points) -> str:
     return f"{name} from {first} to {last}, highest {best} at {there}"
 
 
-def _name_lines(chart: Chart, named: Sequence[Named]) -> None:
-    chart.lay_out()
-    if not (_name_at_ends(chart, named) or _name_inside(chart, named)):
-        chart.add_legend(*zip(*named, strict=True))
-
-
 def _points(chart: Chart, line: Line2D) -> Points:
     """Where a line runs on the drawing, in points that are nowhere far apart."""
     corners = chart.axes.transData.transform(line.get_xydata())
@@ -200,21 +197,28 @@ def _name_at_ends(chart: Chart, named: Sequence[Named]) -> bool:
 
 
 def _name_inside(chart: Chart, named: Sequence[Named]) -> bool:
-    """Names beside their lines; not where one of them has no place clear of all others."""
+    """Names beside their lines; not where one of them has no place clear of all others.
+
+    Beside single points a name may lie over a line: no legend tells more points than colours.
+    """
     drawn = [(line.get_color(), _points(chart, line)) for line in chart.axes.lines]
+    has_points = any(len(points) == 1 for _, points in drawn)
     taken: list[Bbox] = []
     for line, name in named:
-        shade = line.get_color()
-        own = np.vstack([points for colour, points in drawn if colour == shade])
-        other = np.vstack([np.empty((0, 2)), *(p for colour, p in drawn if colour != shade)])
-        places = _places(_points(chart, line), text_width(name))
-        clear = (box for box in places if _is_clear(box, own, other, taken, chart))
-        if (box := next(clear, None)) is None:
-            return False
-        taken.append(box)
+        shade, own = line.get_color(), _points(chart, line)
+        same = np.vstack([points for colour, points in drawn if colour == shade])
+        others = [points for colour, points in drawn if colour != shade]
+        ends = np.vstack([same, *(points[-1:] for points in others)])
+        boxes = [box for box in _places(own, text_width(name)) if _has_room(box, taken, chart)]
+        free = [box for box in boxes if not box.padded(2.5).count_contains(ends)]
+        # a name must be nearest to its own line
+        clear = [box for box in free if not _crosses(box.padded(4.5), others)]
+        taken += (clear or (free if has_points else []))[:1]
+    if len(taken) < len(named):
+        return False
     for (line, name), box in zip(named, taken, strict=True):
-        middle = (box.x0, (box.y0 + box.y1) / 2)
-        chart.write(name, middle, coords="figure points", color=line.get_color())
+        place, colour = (box.x0, (box.y0 + box.y1) / 2), line.get_color()
+        chart.write(name, place, coords="figure points", color=colour, in_layout=False)
     return True
 
 
@@ -224,21 +228,21 @@ def _places(points: Points, width: float) -> Iterator[Bbox]:
     for left in (x + 6, x - 6 - width):
         yield Bbox.from_bounds(left, y - SIZE / 2, width, SIZE)
     for x, y in points[:: -max(1, len(points) // 16)]:
-        for left in (x - width, x - width / 2, x):
-            for bottom in (y + 4, y - 4 - SIZE, y + 7, y - 7 - SIZE):
-                yield Bbox.from_bounds(left, bottom, width, SIZE)
+        for gap in (4, 7, 18):
+            for left in (x - width, x - width / 2, x):
+                yield Bbox.from_bounds(left, y + gap, width, SIZE)
+                yield Bbox.from_bounds(left, y - gap - SIZE, width, SIZE)
 
 
-def _is_clear(box: Bbox, own: Points, other: Points, taken: list[Bbox], chart: Chart) -> bool:
+def _has_room(box: Bbox, taken: list[Bbox], chart: Chart) -> bool:
     frame = chart.axes.get_window_extent()
-    is_inside = frame.x0 + 3 <= box.x0 and box.x1 <= WIDTH and frame.y0 < box.y0
-    return (
-        is_inside
-        and box.y1 <= frame.y1 + 4
-        and not box.padded(1.5).count_contains(own)
-        and not box.padded(4.5).count_contains(other)  # a name must be nearest to its own line
-        and not box.padded(4).count_overlaps(taken)
-    )
+    is_beside = frame.x0 + 3 <= box.x0 and box.x1 <= WIDTH
+    is_between = frame.y0 < box.y0 and box.y1 <= frame.y1 + 4
+    return is_beside and is_between and not box.padded(4).count_overlaps(taken)
+
+
+def _crosses(box: Bbox, lines: Sequence[Points]) -> bool:
+    return any(box.count_contains(points) for points in lines)
 
 
 @drawing()
@@ -311,7 +315,7 @@ def bar_chart(
     chart.height, told = 0.0, []
     for bar in bars:
         figures = [bar.value] if bar.other is None else [bar.value, bar.other]
-        texts = [missing if one is None else write(one) for one in figures]
+        texts = [shorten(missing if one is None else write(one), WIDTH / 3) for one in figures]
         lines = wrap(bar.name, 0.36 * WIDTH, n_lines=3)
         row = LINE * max(len(lines), len(figures)) + _GAP
         middle = chart.height + row / 2
@@ -324,7 +328,7 @@ def bar_chart(
         told.append(f"{bar.name}: {said}")
     chart.axes.set(ylim=(chart.height, 0), yticks=[])
     if any(bar.other is not None for bar in bars):
-        chart.add_legend([Patch(**_FULL), Patch(**_HOLLOW)], names)
+        chart.add_legend([Patch(**_FULL), Patch(**_HOLLOW)], names, 0.6 * WIDTH)
     return chart.svg(f"Bar chart of {value_label}. {'; '.join(told)}.")
 
 

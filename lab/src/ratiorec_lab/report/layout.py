@@ -49,7 +49,7 @@ def drawing() -> Iterator[None]:
     sheet = Path(__file__).parent / "report.mplstyle"
     with warnings.catch_warnings(), mpl_style.context(["default", sheet, _COLOURS]):
         # the reader's browser has glyphs that the font for measuring has not
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
+        warnings.filterwarnings("ignore", message="Glyph")
         yield
 
 
@@ -90,7 +90,7 @@ class Chart:
         lines = textwrap.wrap(clean(title), _TITLE_LETTERS, max_lines=2, placeholder="…")
         self.figure.suptitle("\n".join(lines), x=0, ha="left", size=14, weight="bold")
         self.axes = self.figure.subplots()
-        room = 0.85 * WIDTH - text_width(note)
+        room = 0.8 * WIDTH - text_width(note)
         self.axes.set_title(shorten(y_label, room), loc="left")
         self.axes.set_title(clean(note), loc="right")
 
@@ -127,16 +127,16 @@ class Chart:
         place = {"xycoords": coords, "textcoords": "offset points", "annotation_clip": False}
         self.axes.annotate(clean(text), at, offset, **place, **({"va": "center"} | look))
 
-    def add_legend(self, handles: Sequence[Artist], names: Sequence[str]) -> None:
+    def add_legend(self, handles: Sequence[Artist], names: Sequence[str], room: float) -> None:
         """The names above the axes, in as many columns as there is room for."""
-        shown = [shorten(name, 0.7 * WIDTH) for name in names]
+        shown = [shorten(name, room - 3 * SIZE) for name in names]
         self.axes.legend(
             handles,
             # matplotlib hides names that begin with an underscore
             [f" {name}" if name.startswith("_") else name for name in shown],
             loc="lower left",
             bbox_to_anchor=(0, 1 + (27 if self.axes.get_title("left") else 5) / self.height),
-            ncols=max(1, int(0.9 * WIDTH / (max(map(text_width, shown)) + 3.5 * SIZE))),
+            ncols=max(1, int(room / (max(map(text_width, shown)) + 3.5 * SIZE))),
         )
 
     def lay_out(self) -> None:
@@ -196,8 +196,8 @@ def place_ticks(
         low, high = low - size / 20 * bool(low), high + size / 20
     even = MaxNLocator(n - 1, steps=[1, 2, 5, 10])
     if not log:
-        ticks = even.tick_values(low, high)
-        return (float(ticks[0]), float(ticks[-1])), _within(ticks[0], ticks[-1], ticks)
+        ticks = _within(-np.inf, np.inf, even.tick_values(low, high))
+        return (min(low, ticks[0]), max(high, ticks[-1])), ticks
     rim = (high / low) ** 0.04
     low, high = low / rim, high * rim
     powers = [10.0**k for k in range(math.floor(math.log10(low)), math.ceil(math.log10(high)))]

@@ -161,7 +161,6 @@ class Columns:
     """Blocks side by side, each on a card; on a narrow screen one below another."""
 
     blocks: Sequence[Block]
-    least_width: float | None = None  # of a card, in letters' sizes; charts need more than words
 
 
 @dataclass(frozen=True)
@@ -213,7 +212,7 @@ def _environment() -> Environment:
 
 def _breakable(path: str) -> Markup:
     """A text, such as the path of a setting, that may be broken after each of its parts."""
-    return Markup(re.sub(r"([._])(?=\w)", r"\1<wbr/>", escape(clean(path))))
+    return Markup(re.sub(r"([._])(?=\w)", r"\1<wbr/>", str(escape(clean(path)))))
 
 
 def _writable(value: Any) -> Any:

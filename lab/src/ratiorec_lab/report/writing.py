@@ -54,7 +54,8 @@ def format_number(value: float) -> str:
     """
     if not math.isfinite(value):
         return "–"
-    if value and not 1e-4 <= abs(value) < 1e7 and not float(value).is_integer():
+    is_long = not 1e-4 <= abs(value) < 1e7 and not float(value).is_integer()
+    if abs(value) >= 1e15 or (value and is_long):
         return _with_power(float(f"{value:.2e}"))
     written = f"{value:,.{_n_decimals([value])}f}"
     return _minus(written.rstrip("0").rstrip(".") if "." in written else written)

@@ -38,22 +38,48 @@ from ratiorec_lab.reproduce.wording import figure, listed
 METHOD = "dregn-cf"
 
 
-def curve_panels(
-    dataset: str, records: Mapping[str, Record], *, by: str, log_x: bool = False
-) -> Iterator[Panel]:
-    """A panel for each metric with a line for each named record; `by` is "epoch" or "step"."""
-    for metric, label in METRICS.items() if records else ():
-        lines = {
-            name: [(float(getattr(one, by)), one.metrics[metric]) for one in validations(record)]
-            for name, record in records.items()
-        }
-        yield Panel(
-            title=f"{dataset_name(dataset)}, {label}",
-            x_label=f"training {by}",
-            y_label=f"{label} on validation pairs",
-            series=tuple(Series(name, tuple(points)) for name, points in lines.items()),
-            log_x=log_x,
-        )
+Lines = Mapping[str, Cell | None]
+"""Cells by the names of their lines; None where the protocol has none."""
+
+
+def _curves(
+    findings: Findings,
+    lines: Mapping[str, Lines],
+    remarks: Callable[[str, Mapping[str, Record]], Iterator[str]],
+    *,
+    by: str,
+    log_x: bool = False,
+) -> tuple[tuple[Panel, ...], tuple[str, ...]]:
+    """Panels and remarks for the lines of each data set; `by` is "epoch" or "step"."""
+    panels: list[Panel] = []
+    told: list[str] = []
+    for dataset, cells in lines.items():
+        records = findings.named_records(cells)
+        panels += (_panel(dataset, records, m, by=by, log_x=log_x) for m in METRICS if records)
+        told += missing_lines(findings, dataset, cells)
+        if not findings.plan.is_quick:
+            told += remarks(dataset_name(dataset), records)
+    return tuple(panels), tuple(told)
+
+
+def _panel(
+    dataset: str, records: Mapping[str, Record], metric: str, *, by: str, log_x: bool
+) -> Panel:
+    points = {
+        name: tuple((float(getattr(v, by)), v.metrics[metric]) for v in validations(record))
+        for name, record in records.items()
+    }
+    return Panel(
+        title=f"{dataset_name(dataset)}, {METRICS[metric]}",
+        x_label=f"training {by}",
+        y_label=f"{METRICS[metric]} on validation pairs",
+        series=tuple(Series(name, values) for name, values in points.items()),
+        log_x=log_x,
+    )
+
+
+def _all(lines: Mapping[str, Lines]) -> Iterator[Cell]:
+    return (cell for cells in lines.values() for cell in cells.values() if cell is not None)
 
 
 def _best(record: Record) -> float:
@@ -300,30 +326,26 @@ class FigStaticAdaptive:
             FIRST: plan.first_curve("dregn-cf-uniform", dataset),
         }
 
+    def lines(self, plan: Plan) -> dict[str, Lines]:
+        """The cells for each data set that is drawn."""
+        return {dataset: self.named(plan, dataset) for dataset in plan.among("yelp2018")}
+
     def cells(self, plan: Plan) -> Iterator[Cell]:
         """Four runs."""
-        for dataset in plan.among("yelp2018"):
-            yield from (cell for cell in self.named(plan, dataset).values() if cell is not None)
+        return _all(self.lines(plan))
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
         """One figure."""
-        panels: list[Panel] = []
-        remarks: list[str] = []
-        for dataset in findings.plan.among("yelp2018"):
-            cells = self.named(findings.plan, dataset)
-            records = findings.named_records(cells)
-            panels += curve_panels(dataset, records, by="epoch")
-            remarks += missing_lines(findings, dataset, cells)
-            if not findings.plan.is_quick:
-                remarks += _static_remarks(dataset_name(dataset), records)
+        lines = self.lines(findings.plan)
+        panels, remarks = _curves(findings, lines, _static_remarks, by="epoch")
         yield CurveExhibit(
             id="fig-static-adaptive",
             title="Static and adaptive weights",
             caption="Figure 2 of the paper, on validation pairs. Epochs of a static run are "
             "counted through both of its models, of which only the second is validated; the first "
             "is of the same kind as the line with uniform weights.",
-            panels=tuple(panels),
-            remarks=tuple(remarks),
+            panels=panels,
+            remarks=remarks,
         )
 
 
@@ -354,7 +376,8 @@ def _static_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str
 
 # Figure 3
 
-PAIRWISE, DYNAMIC, UNIFORM = "lightgcn", "lightgcn-dns", "dregn-cf-uniform"
+_COMPARED = ("lightgcn", "lightgcn-dns", "dregn-cf-uniform", METHOD)
+PAIRWISE, DYNAMIC, UNIFORM, OURS = map(method_name, _COMPARED)
 
 
 @dataclass(frozen=True)
@@ -364,65 +387,46 @@ class FigDns:
     The paper draws it on Amazon-Book, which few can have: Gowalla is drawn beside it.
     """
 
-    presets: tuple[str, ...] = (PAIRWISE, DYNAMIC, UNIFORM, METHOD)
-
-    def named(self, plan: Plan) -> Iterator[tuple[str, dict[str, Cell | None]]]:
-        """The cells by preset, for each data set that is drawn."""
-        for dataset in plan.among("amazon-book", STAND_IN, "gowalla"):
-            yield dataset, {p: plan.first_curve(p, dataset) for p in self.presets}
+    def lines(self, plan: Plan) -> dict[str, Lines]:
+        """The cells for each data set that is drawn."""
+        return {
+            dataset: {method_name(p): plan.first_curve(p, dataset) for p in _COMPARED}
+            for dataset in plan.among("amazon-book", STAND_IN, "gowalla")
+        }
 
     def cells(self, plan: Plan) -> Iterator[Cell]:
         """Four runs that have validations along the way."""
-        for _, cells in self.named(plan):
-            yield from (cell for cell in cells.values() if cell is not None)
+        return _all(self.lines(plan))
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
         """One figure."""
-        panels: list[Panel] = []
-        remarks: list[str] = []
-        for dataset, cells in self.named(findings.plan):
-            records = findings.named_records(cells)
-            lines = {method_name(preset): record for preset, record in records.items()}
-            panels += curve_panels(dataset, lines, by="step", log_x=True)
-            named = {method_name(preset): cell for preset, cell in cells.items()}
-            remarks += missing_lines(findings, dataset, named)
-            if not findings.plan.is_quick:
-                remarks += _dns_remarks(dataset_name(dataset), records)
+        lines = self.lines(findings.plan)
+        panels, remarks = _curves(findings, lines, _dns_remarks, by="step", log_x=True)
         yield CurveExhibit(
             id="fig-dns",
             title="Dynamic sampling and hard-sample weights",
             caption="Figure 3 of the paper, which shows the test part of Amazon-Book; these are "
             "validation pairs, so that no test figure is read while training goes on.",
-            panels=tuple(panels),
-            remarks=tuple(remarks),
+            panels=panels,
+            remarks=remarks,
         )
 
 
 def _dns_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str]:
     """The paper's observations in section 5.5, each held against the figures."""
-    for faster, slower in ((DYNAMIC, PAIRWISE), (METHOD, UNIFORM), (METHOD, DYNAMIC)):
-        if faster in records and slower in records:
-            yield f"{dataset}: {_steps(records, faster, slower)}."
-    for better, worse in ((DYNAMIC, PAIRWISE), (PAIRWISE, UNIFORM), (METHOD, DYNAMIC)):
-        if better in records and worse in records:
-            yield f"{dataset}: {_quality(records, better, worse)}."
-
-
-def _steps(records: Mapping[str, Record], faster: str, slower: str) -> str:
-    one, other = convergence(records[faster]), convergence(records[slower])
-    assert one is not None
-    assert other is not None
-    holds = "as in the paper" if one.step < other.step else "unlike in the paper"
-    return (
-        f"{method_name(faster)} converges in {one.step:,} steps and {method_name(slower)} in "
-        f"{other.step:,}, {holds}, where {method_name(faster)} is the faster"
-    )
-
-
-def _quality(records: Mapping[str, Record], better: str, worse: str) -> str:
-    one, other = _best(records[better]), _best(records[worse])
-    holds = "as in the paper" if one > other else "unlike in the paper"
-    return (
-        f"{method_name(better)} reaches nDCG@20 {figure(one)} and {method_name(worse)} "
-        f"{figure(other)}, {holds}, where {method_name(better)} is the better"
-    )
+    steps = {name: found.step for name, r in records.items() if (found := convergence(r))}
+    for faster, slower in ((DYNAMIC, PAIRWISE), (OURS, UNIFORM), (OURS, DYNAMIC)):
+        if faster in steps and slower in steps:
+            side = "as" if steps[faster] < steps[slower] else "unlike"
+            yield (
+                f"{dataset}: {faster} converges in {steps[faster]:,} steps and {slower} in "
+                f"{steps[slower]:,}, {side} in the paper, where {faster} is the faster."
+            )
+    best = {name: _best(record) for name, record in records.items()}
+    for better, worse in ((DYNAMIC, PAIRWISE), (PAIRWISE, UNIFORM), (OURS, DYNAMIC)):
+        if better in best and worse in best:
+            side = "as" if best[better] > best[worse] else "unlike"
+            yield (
+                f"{dataset}: {better} reaches nDCG@20 {figure(best[better])} and {worse} "
+                f"{figure(best[worse])}, {side} in the paper, where {better} is the better."
+            )

@@ -12,7 +12,6 @@ from ratiorec_lab.reproduce import drawing
 from ratiorec_lab.reproduce.exhibits import CurveExhibit, Exhibit, TableExhibit
 from ratiorec_lab.reproduce.wording import OURS, PUBLISHED, Cell, WordedTable, worded
 
-_LEAST_WIDTH = 26.0
 _WIDTHS = {".": 0.55, ",": 0.55, "−": 1.35}  # of signs, in widths of a digit
 _LONGEST_FIGURE = 16  # a text as short as this, such as a time with its unit, is not broken
 _LEAD = "The paper’s tables and figures, regenerated and set beside what was published."
@@ -50,7 +49,7 @@ def _blocks(exhibit: Exhibit, number: int) -> Iterator[page.Block]:
             page.Figure(drawing.bar_chart(one), numbers=drawing.bar_numbers(one))
             for one in exhibit.panels
         ]
-    yield page.Columns(figures, _LEAST_WIDTH)
+    yield page.Columns(figures)
 
 
 @dataclass(frozen=True)
