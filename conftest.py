@@ -18,6 +18,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 install_import_hook(
     [
         "ratiorec.batches.pairs",
+        "ratiorec.batches.static",
         "ratiorec.batches.users",
         "ratiorec.encoders.encoder",
         "ratiorec.encoders.enmf",

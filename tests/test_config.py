@@ -11,12 +11,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.batches.settings import (
-    PairBatches,
-    PopularitySampler,
-    UniformSampler,
-    UserBatches,
-)
 from ratiorec.config import (
     from_table,
     merge,
@@ -55,7 +49,16 @@ from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.model.foldin.newton import CURVATURES
 from ratiorec.model.foldin.newton import LINKS as FOLD_IN_LINKS
 from ratiorec.presets import PRESETS
-from ratiorec.settings import Settings, SolverSettings, Training, TwoStageSettings
+from ratiorec.settings import (
+    PairBatches,
+    PopularitySampler,
+    Settings,
+    SolverSettings,
+    Training,
+    TwoStageSettings,
+    UniformSampler,
+    UserBatches,
+)
 from ratiorec.shapes import Embeddings
 from ratiorec.solvers.settings import EASE
 

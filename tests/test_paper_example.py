@@ -19,15 +19,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from ratiorec.batches.settings import UserBatches, inclusion_probability
 from ratiorec.batches.users import Batch, UserEpochs
-from ratiorec.data.interactions import Interactions
+from ratiorec.data.interactions import Interactions, inclusion_probability
 from ratiorec.encoders.lightgcn import Graph, LightGCNEncoder
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.scorers import InnerProduct
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.settings import Settings, Training
+from ratiorec.settings import Settings, Training, UserBatches
 from ratiorec.training.loop import GradientTraining
 from support.small_data import in_double_precision, interactions, random_interactions
 

@@ -4,13 +4,20 @@ import dataclasses
 
 import pytest
 
-from ratiorec.batches.settings import PairBatches, UniformSampler
+from ratiorec.config import preset
 from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import ConfigError
 from ratiorec.losses.bpr import BPR
 from ratiorec.losses.density_ratio import DensityRatio, HardSampleWeights
-from ratiorec.presets import PRESETS, preset
-from ratiorec.settings import AnySettings, Settings, Training, TwoStageSettings
+from ratiorec.presets import PRESETS
+from ratiorec.settings import (
+    AnySettings,
+    PairBatches,
+    Settings,
+    Training,
+    TwoStageSettings,
+    UniformSampler,
+)
 
 
 def test_dregn_cf_is_the_full_method_of_the_paper() -> None:

@@ -4,14 +4,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from ratiorec.batches.settings import PairBatches, UserBatches
 from ratiorec.encoders.settings import MultVAE
 from ratiorec.errors import ConfigError
 from ratiorec.losses import Loss
 from ratiorec.losses.bpr import BPR
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.losses.multinomial import Multinomial
-from ratiorec.settings import Settings, TwoStageSettings
+from ratiorec.settings import PairBatches, Settings, TwoStageSettings, UserBatches
 
 PAIRWISE = Settings(risk=BPR(), batches=PairBatches())
 

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 
 from lab_support.fake_cells import keep, know
-from ratiorec.config import read_toml, resolve, settings_in
+from ratiorec.config import preset, read_toml, resolve, settings_in
 from ratiorec.errors import ConfigError
-from ratiorec.presets import preset
 from ratiorec_lab.bench.race import settings_of
 from ratiorec_lab.reproduce.cells import cell_of
 from ratiorec_lab.reproduce.records import CellFiles

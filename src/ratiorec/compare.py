@@ -15,14 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from ratiorec.config import to_table
+from ratiorec.config import preset, to_table
 from ratiorec.data.interactions import Dataset, Interactions, require_trainable
 from ratiorec.data.split import RatioSplit
 from ratiorec.errors import ConfigError, RatiorecError, StoppedError
 from ratiorec.evaluation.evaluate import Difference, Report, compare
 from ratiorec.machine import load_torch_whole, release_memory
 from ratiorec.model.artifact import Artifact
-from ratiorec.presets import preset
 from ratiorec.training.experiment import find_device, fit
 from ratiorec.training.fit import FitOptions, Observer
 

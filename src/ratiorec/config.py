@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from ratiorec import presets
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.losses import Loss, losses
 from ratiorec.settings import AnySettings, Settings, SolverSettings, TwoStageSettings
@@ -163,6 +164,13 @@ def settings_in(table: Mapping[str, Any], *, complete: bool = False) -> AnySetti
     elif "second" in table:
         cls = TwoStageSettings
     return from_table(cls, table, where="", complete=complete)
+
+
+def preset(name: str) -> AnySettings:
+    """The settings of the preset of this name."""
+    if name not in presets.PRESETS:
+        raise unknown_choice("unknown preset", name, presets.PRESETS, where="--preset")
+    return presets.PRESETS[name]
 
 
 def resolve(

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
-from ratiorec.batches.settings import PairBatches, UniformSampler, UserBatches
 from ratiorec.encoders.settings import (
     ENMF,
     NGCF,
@@ -20,7 +19,6 @@ from ratiorec.encoders.settings import (
     Normal,
     Spectral,
 )
-from ratiorec.errors import unknown_choice
 from ratiorec.losses.bpr import BPR
 from ratiorec.losses.density_ratio import (
     ConstantPositiveWeight,
@@ -34,10 +32,13 @@ from ratiorec.losses.whole_data import WholeData
 from ratiorec.settings import (
     AnySettings,
     InverseTimeDecay,
+    PairBatches,
     Settings,
     SolverSettings,
     Training,
     TwoStageSettings,
+    UniformSampler,
+    UserBatches,
 )
 from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN, PopularitySolver
 
@@ -120,10 +121,3 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         "implicit-als": SolverSettings(ImplicitALS()),
     }
 )
-
-
-def preset(name: str) -> AnySettings:
-    """The settings under this name."""
-    if name not in PRESETS:
-        raise unknown_choice("unknown preset", name, PRESETS, where="--preset")
-    return PRESETS[name]

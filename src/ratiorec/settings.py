@@ -7,15 +7,128 @@ A model is trained by gradients (`Settings`), solved (`SolverSettings`), or trai
 from __future__ import annotations
 
 from dataclasses import dataclass, field, is_dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from ratiorec.batches.settings import AnyBatches, UserBatches
+import numpy as np
+
 from ratiorec.encoders.settings import AnyEncoder, LightGCN, MultVAE
 from ratiorec.errors import ConfigError, require_range
 from ratiorec.losses import Loss, losses
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.solvers.settings import AnySolver
+
+if TYPE_CHECKING:
+    import torch
+
+    from ratiorec.batches.pairs import Draw, PairEpochs
+    from ratiorec.batches.users import UserEpochs
+    from ratiorec.data.interactions import Interactions
+
+
+@dataclass(frozen=True)
+class UserBatches:
+    """Users uniformly without replacement; an epoch shows every user once.
+
+    The users are dealt evenly over the fewest batches that hold at most `n_users` each, but over
+    `min_steps_per_epoch` at least, so that few users do not become one batch.
+    """
+
+    name: ClassVar[str] = "users"
+
+    n_users: int = 2500
+    min_steps_per_epoch: int = 1
+
+    def __post_init__(self) -> None:
+        require_range("batches.n_users", self.n_users, at_least=1)
+        require_range("batches.min_steps_per_epoch", self.min_steps_per_epoch, at_least=1)
+
+    def batch_size(self, n_eligible: int) -> int:
+        """Users in a batch, where so many have a positive."""
+        return max(1, min(self.n_users, -(-n_eligible // self.min_steps_per_epoch)))
+
+    def __call__(self, data: Interactions, *, device: torch.device) -> UserEpochs:
+        from ratiorec.batches.users import UserEpochs
+
+        del device  # dealt by numpy, and carried over batch by batch
+        return UserEpochs(data, self.batch_size(int(np.count_nonzero(data.user_degrees))))
+
+
+@dataclass(frozen=True)
+class UniformSampler:
+    """Negatives drawn uniformly from the user's unlabelled items (theory: P4)."""
+
+    name: ClassVar[str] = "uniform"
+
+    n_negatives: int = 1
+
+    def __post_init__(self) -> None:
+        require_range("batches.sampler.n_negatives", self.n_negatives, at_least=1)
+
+    def __call__(self, data: Interactions, *, device: torch.device) -> Draw:
+        from ratiorec.batches.pairs import UniformDraw
+
+        return UniformDraw.of(data, n_drawn=self.n_negatives, device=device)
+
+
+@dataclass(frozen=True)
+class PopularitySampler:
+    """Negatives with p(i|u) ∝ |U_i⁺|^α from the user's unlabelled items (theory: P5).
+
+    The weights are rounded to whole numbers, see `whole_weights`; apart from that nothing is
+    approximated.
+    """
+
+    name: ClassVar[str] = "popularity"
+
+    exponent: float = 0.75
+    n_negatives: int = 1
+
+    def __post_init__(self) -> None:
+        require_range("batches.sampler.exponent", self.exponent, at_least=0)
+        require_range("batches.sampler.n_negatives", self.n_negatives, at_least=1)
+
+    def __call__(self, data: Interactions, *, device: torch.device) -> Draw:
+        from ratiorec.batches.pairs import WeightedDraw, whole_weights
+
+        weights = whole_weights(data, self.exponent)
+        return WeightedDraw.of(data, weights, n_drawn=self.n_negatives, device=device)
+
+
+AnySampler = UniformSampler | PopularitySampler
+
+
+@dataclass(frozen=True)
+class PairBatches:
+    """Pairs, each with sampled negatives; an epoch shows as many as there are (theory: P3).
+
+    They are spread over the fewest batches that hold at most `n_pairs` each, but over
+    `min_steps_per_epoch` at least, so that few pairs do not become one batch. In "shuffled" order
+    every pair comes once (theory: P3); "user-balanced" draws a user uniformly, then one of the
+    user's pairs (theory: P7). Pairs of users who have every item are left out: they have no
+    negatives.
+    """
+
+    name: ClassVar[str] = "pairs"
+
+    n_pairs: int = 2048
+    sampler: AnySampler = field(default_factory=UniformSampler)
+    pair_order: Literal["shuffled", "user-balanced"] = "shuffled"
+    min_steps_per_epoch: int = 1
+
+    def __post_init__(self) -> None:
+        require_range("batches.n_pairs", self.n_pairs, at_least=1)
+        require_range("batches.min_steps_per_epoch", self.min_steps_per_epoch, at_least=1)
+
+    def __call__(self, data: Interactions, *, device: torch.device) -> PairEpochs:
+        from ratiorec.batches.pairs import PAIR_ORDERS, PairEpochs
+
+        draw, order = self.sampler(data, device=device), PAIR_ORDERS[self.pair_order]
+        n, least = self.n_pairs, self.min_steps_per_epoch
+        return PairEpochs.of(data, draw, order, n_pairs=n, min_steps=least, device=device)
+
+
+AnyBatches = UserBatches | PairBatches
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.batches.settings import inclusion_probability
+from ratiorec.data.interactions import inclusion_probability
 
 
 def exactly(degree: int, *, n_users: int, n_drawn: int) -> Fraction:

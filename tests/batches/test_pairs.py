@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from ratiorec.batches import pairs as pair_batches
 from ratiorec.batches.pairs import PairBatch, PairEpochs
-from ratiorec.batches.settings import AnySampler, PairBatches, PopularitySampler, UniformSampler
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, DataError
+from ratiorec.settings import AnySampler, PairBatches, PopularitySampler, UniformSampler
 from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")

@@ -16,9 +16,9 @@ from ratiorec.batches.pairs import (
     WeightedDraw,
     whole_weights,
 )
-from ratiorec.batches.settings import AnySampler, PopularitySampler, UniformSampler
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
+from ratiorec.settings import AnySampler, PopularitySampler, UniformSampler
 from reference.pairwise import missing
 from support.small_data import interactions
 

@@ -6,10 +6,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.batches import users as static_batches
-from ratiorec.batches.settings import UserBatches
-from ratiorec.batches.users import StaticEpochs
+from ratiorec.batches import static as static_batches
+from ratiorec.batches.static import StaticEpochs
 from ratiorec.data.interactions import Interactions
+from ratiorec.settings import UserBatches
 from support.small_data import interactions, random_interactions
 
 CPU = torch.device("cpu")

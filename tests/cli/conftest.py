@@ -8,12 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.encoders.settings import LightGCN
 from ratiorec.model.artifact import Artifact
-from ratiorec.settings import Settings, Training
+from ratiorec.settings import Settings, Training, UserBatches
 from ratiorec.training.experiment import fit
 from support.command_line import CommandLine
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import reference.rivals as slow
-from ratiorec.batches.settings import UserBatches
 from ratiorec.encoders.encoder import dropout
 from ratiorec.encoders.enmf import ENMFEncoder
 from ratiorec.encoders.settings import ENMF
 from ratiorec.errors import ConfigError
 from ratiorec.losses.whole_data import WholeData
+from ratiorec.settings import UserBatches
 from reference.comparison import as_sample
 from reference.descent import assert_equal_to_loops, assert_trains_like_loops, shaken
 from reference.dual import Dual, total

@@ -8,12 +8,12 @@ import torch
 
 import reference.rivals as slow
 from ratiorec.batches.pairs import PairBatch
-from ratiorec.batches.settings import UserBatches
 from ratiorec.encoders.encoder import dropout
 from ratiorec.encoders.mult_vae import MultVAEEncoder, from_standard_normal
 from ratiorec.encoders.settings import MultVAE
 from ratiorec.errors import ConfigError
 from ratiorec.losses.multinomial import Multinomial
+from ratiorec.settings import UserBatches
 from reference.comparison import as_sample
 from reference.descent import assert_equal_to_loops, assert_trains_like_loops, shaken
 from reference.dual import Dual, total

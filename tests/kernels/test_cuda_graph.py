@@ -11,13 +11,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from ratiorec.batches.settings import AnySampler, PairBatches, UniformSampler, UserBatches
 from ratiorec.encoders.settings import NGCF, LightGCN, Normal
 from ratiorec.kernels.cuda_graph import WARM_UP_STEPS, CudaGraphStep
 from ratiorec.losses.bpr import BPR
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
-from ratiorec.settings import Settings, Training
+from ratiorec.settings import (
+    AnySampler,
+    PairBatches,
+    Settings,
+    Training,
+    UniformSampler,
+    UserBatches,
+)
 from ratiorec.training.loop import GradientTraining
 from support.small_data import random_interactions
 

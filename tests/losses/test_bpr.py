@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import reference.pairwise as slow
 from ratiorec.batches.pairs import PairBatch
-from ratiorec.batches.settings import PairBatches, UniformSampler
 from ratiorec.encoders.encoder import TableEncoder
 from ratiorec.losses.bpr import BPR, hardest_negatives
+from ratiorec.settings import PairBatches, UniformSampler
 from ratiorec.shapes import Embeddings
 from reference.comparison import assert_equal_to_reference, random_embeddings, value_and_gradient
 from support.small_data import random_interactions

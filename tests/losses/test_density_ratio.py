@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import reference.risk as slow
-from ratiorec.batches.settings import UserBatches
 from ratiorec.batches.users import Batch
 from ratiorec.errors import ConfigError
 from ratiorec.kernels.pointwise import GENERATORS, LINKS
@@ -25,6 +24,7 @@ from ratiorec.losses.density_ratio import (
     UniformWeights,
     Weights,
 )
+from ratiorec.settings import UserBatches
 from ratiorec.shapes import Embeddings
 from reference.comparison import (
     as_sample,

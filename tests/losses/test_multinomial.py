@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import reference.rivals as slow
-from ratiorec.batches.settings import UserBatches
 from ratiorec.batches.users import Batch
 from ratiorec.kernels import softmax
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.kernels.softmax import Tile
 from ratiorec.losses.multinomial import Multinomial
+from ratiorec.settings import UserBatches
 from ratiorec.shapes import Embeddings
 from reference.comparison import (
     as_sample,

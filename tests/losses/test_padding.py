@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from ratiorec.batches.settings import UserBatches
-from ratiorec.batches.users import StaticEpochs
+from ratiorec.batches.static import StaticEpochs
 from ratiorec.encoders.encoder import half_squared_norms
 from ratiorec.losses.density_ratio import (
     DensityRatio,
@@ -19,6 +18,7 @@ from ratiorec.losses.density_ratio import (
     PopularityWeights,
 )
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
+from ratiorec.settings import UserBatches
 from ratiorec.shapes import Embeddings
 from support.small_data import random_interactions
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import reference.rivals as slow
-from ratiorec.batches.settings import UserBatches
 from ratiorec.batches.users import Batch
 from ratiorec.errors import ConfigError
 from ratiorec.losses.whole_data import WholeData, squared_scores
+from ratiorec.settings import UserBatches
 from ratiorec.shapes import Embeddings
 from reference.comparison import as_sample, assert_equal_to_reference, random_embeddings
 from reference.dual import Dual

@@ -13,8 +13,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.batches.settings import UserBatches
-from ratiorec.config import to_table
+from ratiorec.config import preset, to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.encoders.settings import Factorisation
@@ -43,10 +42,9 @@ from ratiorec.model.foldin.newton import (
     usual_length,
 )
 from ratiorec.model.foldin.rules import rule_for
-from ratiorec.presets import preset
 from ratiorec.scorers import InnerProduct, ItemWeights
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.settings import Settings, SolverSettings, Training
+from ratiorec.settings import Settings, SolverSettings, Training, UserBatches
 from ratiorec.shapes import Embeddings
 from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN
 from ratiorec.solvers.wmf import LeastSquares

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec.config import to_table
+from ratiorec.config import preset, to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ModelError
 from ratiorec.model.artifact import Artifact
@@ -13,7 +13,6 @@ from ratiorec.model.foldin.linear import LearnedStep
 from ratiorec.model.foldin.new_items import transposed
 from ratiorec.model.foldin.newton import UserProblem
 from ratiorec.model.foldin.rules import rule_for
-from ratiorec.presets import preset
 from ratiorec.scorers import InnerProduct
 from ratiorec.scorers.scorer import UserItems, some_of
 from ratiorec.settings import Settings

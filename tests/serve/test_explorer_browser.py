@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.config import to_table
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import ItemWeights
-from ratiorec.settings import Settings
+from ratiorec.settings import Settings, UserBatches
 from support.browser import CHROMIUM
 from support.serve_process import PATIENCE, ServerProcess, running
 from support.small_models import small_model

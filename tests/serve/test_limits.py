@@ -18,7 +18,7 @@ def test_a_limit_of_nothing_is_refused_by_its_name(name: str) -> None:
 def test_what_is_just_within_the_limits_is_let_through() -> None:
     limits = Limits(max_k=10, max_users=3, max_rows=20, max_history=2, max_listed=2)
     limits.check_length(10, 2)
-    limits.check_history(["a", "b"], 0)
+    limits.check_history(["a", "b"])
     limits.check_listed(["a", "b"], "deny")
     limits.check_listed(None, "deny")
 
@@ -35,7 +35,7 @@ def test_lists_beyond_a_limit_are_refused(k: int, n_lists: int, where: str) -> N
 
 def test_a_long_history_is_refused_with_its_place() -> None:
     with pytest.raises(RefusedError, match=r"histories\[4\]; found: 3; wanted: at most 2"):
-        Limits(max_history=2).check_history("abc", 4)
+        Limits(max_history=2).check_history("abc", "histories[4]")
 
 
 def test_a_long_list_of_items_is_refused_by_its_name() -> None:

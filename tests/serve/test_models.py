@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.config import to_table
 from ratiorec.encoders.settings import Factorisation
 from ratiorec.errors import ModelError
@@ -18,7 +17,7 @@ from ratiorec.losses.density_ratio import DensityRatio, UniformWeights
 from ratiorec.model.artifact import Artifact
 from ratiorec.serve import models
 from ratiorec.serve.models import ModelInUse, read_served, signature_of, version_of
-from ratiorec.settings import Settings, SolverSettings, Training
+from ratiorec.settings import Settings, SolverSettings, Training, UserBatches
 from ratiorec.solvers.settings import WMF
 from support.small_models import numbered_model, small_model
 

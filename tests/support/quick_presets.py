@@ -9,10 +9,9 @@ from typing import NoReturn
 import pytest
 
 from ratiorec import presets
-from ratiorec.batches.settings import UserBatches
 from ratiorec.encoders.settings import Factorisation
 from ratiorec.errors import MissingExtraError
-from ratiorec.settings import AnySettings, Settings, SolverSettings, Training
+from ratiorec.settings import AnySettings, Settings, SolverSettings, Training, UserBatches
 
 MISSING = MissingExtraError(
     "a library is missing", where="solver", found="nothing", wanted="pip install it"

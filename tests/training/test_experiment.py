@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.split import RatioSplit
@@ -27,7 +26,7 @@ from ratiorec.errors import (
 )
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
-from ratiorec.settings import Settings, Training
+from ratiorec.settings import Settings, Training, UserBatches
 from ratiorec.training.checkpoint import Checkpoints
 from ratiorec.training.experiment import TrainingLog, find_device, fit, result_record
 from ratiorec.training.fit import EpochFinished, FitOptions, StepTaken

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import RatioSplit
 from ratiorec.data.synthetic import Synthetic
@@ -22,7 +21,7 @@ from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.settings import Settings, SolverSettings, Training, TwoStageSettings
+from ratiorec.settings import Settings, SolverSettings, Training, TwoStageSettings, UserBatches
 from ratiorec.solvers.settings import ItemKNN, PopularitySolver
 from ratiorec.training import fit as fitting
 from ratiorec.training import fit as validation

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.batches.users import Batch
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import Encoder, half_squared_norms
@@ -19,7 +18,7 @@ from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.kernels.pointwise import KULLBACK_LEIBLER
 from ratiorec.losses.density_ratio import DensityRatio, UniformWeights
-from ratiorec.settings import Settings, Training
+from ratiorec.settings import Settings, Training, UserBatches
 from ratiorec.training.loop import GradientTraining
 from support.small_data import checkerboard, random_interactions
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec import presets
+from ratiorec.config import preset
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from ratiorec.settings import ConstantRate, InverseTimeDecay, Settings
@@ -21,7 +21,7 @@ def small_pairs() -> Interactions:
 
 
 def descent(schedule: ConstantRate | InverseTimeDecay) -> GradientTraining:
-    settings = presets.preset("dre-mf")
+    settings = preset("dre-mf")
     assert isinstance(settings, Settings)
     settings = replace(settings, training=replace(settings.training, lr_schedule=schedule))
     return GradientTraining.start(small_pairs(), settings, rng=np.random.default_rng(0), device=CPU)

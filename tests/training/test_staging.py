@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights, UniformWeights
-from ratiorec.settings import Settings, Training, TwoStageSettings
+from ratiorec.settings import Settings, Training, TwoStageSettings, UserBatches
 from ratiorec.shapes import Embeddings
 from ratiorec.training.loop import GradientTraining, TrainingRun, start_run
 from support.small_data import random_interactions

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.synthetic import Synthetic, SyntheticData
 from ratiorec.encoders.settings import Factorisation
@@ -17,7 +16,7 @@ from ratiorec.evaluation.evaluate import Report
 from ratiorec.losses.density_ratio import DensityRatio, GeneratorName, UniformWeights
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
-from ratiorec.settings import Settings, Training
+from ratiorec.settings import Settings, Training, UserBatches
 from ratiorec.training.experiment import fit
 from ratiorec.training.fit import Observer
 from ratiorec_lab.report import charts, page

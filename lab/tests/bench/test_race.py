@@ -10,10 +10,9 @@ from typing import Any
 import pytest
 import torch
 
-from ratiorec.batches.settings import PairBatches
 from ratiorec.errors import ConfigError, MissingExtraError
 from ratiorec.presets import PRESETS
-from ratiorec.settings import Settings, SolverSettings
+from ratiorec.settings import PairBatches, Settings, SolverSettings
 from ratiorec.training.loop import start_run as real_start_run
 from ratiorec_lab.bench import race as race_module
 from ratiorec_lab.bench.clock import Conditions

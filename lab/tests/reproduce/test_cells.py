@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from ratiorec.config import resolve
+from ratiorec.config import preset, resolve
 from ratiorec.losses.density_ratio import DensityRatio
-from ratiorec.presets import PRESETS, preset
+from ratiorec.presets import PRESETS
 from ratiorec.settings import Settings, TwoStageSettings
 from ratiorec_lab.reproduce.cells import (
     BOUND,

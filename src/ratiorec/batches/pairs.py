@@ -6,7 +6,7 @@ drawn in vain, every shape is known beforehand, and the device is never waited f
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import ClassVar, Protocol
@@ -16,7 +16,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ratiorec.batches.settings import PairBatches
 from ratiorec.batches.users import ItemGroup
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError
@@ -218,7 +217,16 @@ class PairEpochs:
     same_shape: ClassVar[bool] = True
 
     @classmethod
-    def of(cls, data: Interactions, settings: PairBatches, *, device: torch.device) -> PairEpochs:
+    def of(
+        cls,
+        data: Interactions,
+        draw: Draw,
+        order: Callable[[PairIndex], Deal],
+        *,
+        n_pairs: int,
+        min_steps: int,
+        device: torch.device,
+    ) -> PairEpochs:
         """The batches of one set of pairs."""
         lacks_some = (data.user_degrees < data.n_items)[data.pair_users]
         if not lacks_some.any():
@@ -232,9 +240,9 @@ class PairEpochs:
         return cls(
             users,
             torch.from_numpy(data.indices[lacks_some]).to(device),
-            settings.sampler(data, device=device),
-            PAIR_ORDERS[settings.pair_order](users),
-            min(settings.n_pairs, -(-len(users) // settings.min_steps_per_epoch)),
+            draw,
+            order(users),
+            min(n_pairs, -(-len(users) // min_steps)),
         )
 
     @property

@@ -70,10 +70,10 @@ def fit(
     json: o.Json = False,
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
+    from ratiorec.config import preset as preset_settings
     from ratiorec.config import resolve, to_table
     from ratiorec.machine import commit
     from ratiorec.model.store import require_replaceable
-    from ratiorec.presets import preset as preset_settings
     from ratiorec.tracking.tracker import tracked
     from ratiorec.training.checkpoint import Checkpoints
     from ratiorec.training.experiment import find_device

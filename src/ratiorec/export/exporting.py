@@ -23,11 +23,7 @@ FORMAT = "ratiorec-export"
 
 
 def require_replaceable(folder: str | Path) -> None:
-    """Refuse a place in which there is anything but an export, and nothing else, of ours.
-
-    Raises:
-        StorageError: There is something else.
-    """
+    """Refuse a place in which there is anything but an export, and nothing else, of ours."""
     refuse_foreign(folder, "an export", _foreign)
 
 
@@ -54,12 +50,7 @@ class FolderForm(Protocol):
     name: ClassVar[str]
 
     def write(self, vectors: Vectors, judge: Judge, folder: Path) -> Measured:
-        """Write all files into an empty folder, which is thrown away if this raises.
-
-        Raises:
-            ConfigError: No setting finds as much as is asked for.
-            MissingExtraError: The library that writes the form is not installed.
-        """
+        """Write all files into an empty folder, which is thrown away if this raises."""
         ...
 
 
@@ -108,6 +99,7 @@ def export(
     require_replaceable(folder)
     vectors = Vectors.of(model)
     judge = (trial or Trial())(vectors)
+    require_replaceable(folder)  # the exact lists may have taken minutes
     with whole_folder(folder) as temporary:
         measured = form.write(vectors, judge, temporary)
         files = sorted(temporary.iterdir())

@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 from ratiorec.errors import ConfigError, StorageError
 from ratiorec.export.vectors import Judge, Measured, Vectors
 from ratiorec.scorers import FloatMatrix, Indices
-from ratiorec.sinks import Postgres, sink_of
+from ratiorec.sinks.address import postgres_of
+from ratiorec.sinks.postgres import Postgres
+from ratiorec.sinks.sql import check_table_name
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -36,11 +38,7 @@ class VectorTable:
     new_name: str = field(default_factory=lambda: f"ratiorec_export_{secrets.token_hex(6)}")
 
     def require_extension(self) -> None:
-        """Make the extension where it is missing, and let its names be found wherever it is.
-
-        Raises:
-            StorageError: The server does not have it.
-        """
+        """Make the extension where it is missing, and let its names be found wherever it is."""
         if not self._value("SELECT 1 FROM pg_extension WHERE extname = 'vector'"):
             if not self._value("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'"):
                 raise StorageError(
@@ -63,11 +61,7 @@ class VectorTable:
         return bool(self._value("SELECT 1 FROM pg_am WHERE amname = 'hnsw'"))
 
     def require_replaceable(self) -> None:
-        """Refuse to replace anything but a table of vectors.
-
-        Raises:
-            StorageError: There is something else of that name.
-        """
+        """Refuse to replace anything but a table of vectors."""
         if self._old is None:
             return
         kind = self._value("SELECT relkind::text FROM pg_class WHERE oid = %s", self._old)
@@ -246,11 +240,7 @@ class Pgvector:
 
     @classmethod
     def at(cls, url: str, table: str = "items") -> Pgvector:
-        """The table of that name in the database of that URL.
-
-        Raises:
-            ConfigError: The URL names no PostgreSQL database, or the table cannot have that name.
-        """
+        """The table of that name in the database of that URL."""
         if not url.lower().startswith(("postgresql://", "postgres://")):
             raise ConfigError(
                 "pgvector is an extension of PostgreSQL",
@@ -258,23 +248,10 @@ class Pgvector:
                 found="the name of something else",  # not shown: it may hold a password
                 wanted="postgresql://USER@HOST/DATABASE",
             )
-        try:
-            found = sink_of(url, table)
-        except ConfigError as error:
-            where = "--url" if error.where == "-o" else error.where
-            raise ConfigError(
-                error.what, where=where, found=error.found, wanted=error.wanted
-            ) from error
-        assert isinstance(found, Postgres)
-        return cls(found)
+        return cls(postgres_of(url, check_table_name(table), where="--url"))
 
     def write(self, vectors: Vectors, judge: Judge) -> tuple[Measured, int]:
-        """Replace the table; what its index finds, and its size in bytes.
-
-        Raises:
-            ConfigError: The index finds too little.
-            StorageError: The database refused.
-        """
+        """Replace the table; what its index finds, and its size in bytes."""
         if vectors.dimension > _MOST_DIMENSIONS:
             raise ConfigError(
                 "pgvector has no index over vectors of this length",

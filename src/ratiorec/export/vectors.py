@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError, DataError, require_range
 from ratiorec.model.artifact import Artifact
-from ratiorec.scorers import Factored, FloatMatrix, Indices, Scorer
+from ratiorec.scorers import Factored, FloatMatrix, Indices
 from ratiorec.scorers.topk import Exact
 
 _VALUES_AT_A_TIME = 2**22
@@ -30,12 +30,7 @@ class Vectors:
 
     @classmethod
     def of(cls, model: Artifact) -> Vectors:
-        """The vectors of a model.
-
-        Raises:
-            ConfigError: The scores of this kind of model are no inner products of short vectors.
-            DataError: The model has no user or no item.
-        """
+        """The vectors of a model."""
         if not isinstance(model.scorer, Factored):
             raise ConfigError(
                 "this kind of model has no vectors to export",
@@ -51,10 +46,6 @@ class Vectors:
                 wanted="at least one of each",
             )
         return cls(model, model.scorer)
-
-    @property
-    def scorer(self) -> Scorer:
-        return self.model.scorer
 
     @property
     def user_ids(self) -> NDArray[Any]:
@@ -127,7 +118,7 @@ class Trial:
         n_users = min(self.n_users, vectors.n_users)
         users = np.sort(rng.choice(vectors.n_users, n_users, replace=False))
         k = min(self.k, vectors.n_items)
-        exact = Exact(k, exclude_seen=False)(vectors.scorer, users)
+        exact = Exact(k, exclude_seen=False)(vectors.model.scorer, users)
         asking = vectors.users(users)
         worst = vectors.items[exact.items[:, -1]]
         # two sums of d products that are equal may differ by so much in float32
@@ -169,11 +160,7 @@ class Judge:
         return float(hits.sum() / (len(found) * self.k))
 
     def first_that_reaches(self, tries: Iterable[tuple[Mapping[str, Any], Indices]]) -> Measured:
-        """The first of some settings whose lists reach the least recall; later ones are not asked.
-
-        Raises:
-            ConfigError: None does.
-        """
+        """The first settings whose lists reach the least recall; later ones are not tried."""
         best = Measured({}, -1.0)
         for settings, found in tries:
             measured = Measured(settings, self.recall(found))

@@ -134,16 +134,6 @@ GENERATORS: Mapping[str, Generator] = MappingProxyType(
 )
 
 
-def link(name: str | Link) -> Link:
-    """The link of this name, or one that was made elsewhere."""
-    return LINKS[name] if isinstance(name, str) else name
-
-
-def generator(name: str | Generator) -> Generator:
-    """The generator of this name, or one that was made elsewhere."""
-    return GENERATORS[name] if isinstance(name, str) else name
-
-
 def pair_scores(
     users: UserFactors, items: ItemFactors, rows: PositiveIndex, columns: PositiveIndex
 ) -> PerPositive:

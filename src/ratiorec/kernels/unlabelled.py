@@ -132,8 +132,8 @@ class Tiled:
     ) -> Unlabelled:
         work = _Pass(self, users, items, term, bound)
         blocks = cut(len(users), self.n_users)
-        for waiting in cut(len(blocks), self.n_blocks):
-            work.waiting = blocks[waiting]
+        for start in range(0, len(blocks), self.n_blocks):
+            work.waiting = blocks[start : start + self.n_blocks]
             for_each_block(work.one_block_of_users, work.waiting)
             for_each_block(work.one_tile_of_items, work.tiles)
         return Unlabelled(work.value, work.to_users, work.to_items)

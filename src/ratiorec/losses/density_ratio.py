@@ -6,8 +6,9 @@ in which the paper builds it. The sum over unlabelled pairs is `ratiorec.kernels
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from ratiorec.errors import require_range
 from ratiorec.losses import Loss
@@ -126,15 +127,20 @@ class FrozenWeights:
         return UnlabelledWeight(_ones(batch.popularity), first=self._of(batch))
 
     def _of(self, batch: Batch) -> FirstModel:
-        from ratiorec.kernels.pointwise import link
+        from ratiorec.kernels.pointwise import LINKS
         from ratiorec.kernels.unlabelled import FirstModel
 
         users, items = self.first
-        return FirstModel(users[batch.users], items[batch.candidates], link(self.link))
+        return FirstModel(users[batch.users], items[batch.candidates], named(LINKS, self.link))
 
 
 Weights = HardSampleWeights | UniformWeights | PopularityWeights | ConstantPositiveWeight
 AnyWeights = Weights | FrozenWeights
+
+
+def named(choices: Mapping[str, Any], name: Any) -> Any:
+    """What a name stands for, or what code has put in its place."""
+    return choices.get(name, name)
 
 
 def _at_positives(first: FirstModel, batch: Batch) -> PerPositive:
@@ -185,11 +191,12 @@ class DensityRatio(Loss):
         require_range("risk.upper_bound", self.upper_bound, above=0, finite=False)
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        from ratiorec.kernels.pointwise import generator, link, pair_scores
+        from ratiorec.kernels.pointwise import GENERATORS, LINKS, pair_scores
         from ratiorec.kernels.unlabelled import UnlabelledTerm, corrected_mean
 
         users, items = embeddings.users, batch.of_candidates(embeddings.items)
-        f, to_ratio = generator(self.generator), link(self.link)
+        f = named(GENERATORS, self.generator)
+        to_ratio = named(LINKS, self.link)
         weight = self.weights.unlabelled(batch)
         ratio = to_ratio.ratio(pair_scores(users, items, batch.rows, batch.columns))
         losses = f.unlabelled_loss(ratio), f.positive_loss(ratio)

@@ -12,6 +12,7 @@ from ratiorec.losses.density_ratio import (
     UniformWeights,
     Weights,
     candidate_weights,
+    named,
 )
 
 if TYPE_CHECKING:
@@ -59,10 +60,10 @@ def _labelled(
     loss: WeightedDRE | WeightedPU, embeddings: Embeddings, batch: Batch
 ) -> tuple[PerUser, PerUser]:
     """Ê₊[(w⁺ − w⁻)r̂²] and Ê₊[w⁺r̂] for each user (theory: R7)."""
-    from ratiorec.kernels.pointwise import link, pair_scores, plain
+    from ratiorec.kernels.pointwise import LINKS, pair_scores, plain
 
     users, items = embeddings.users, batch.of_candidates(embeddings.items)
-    ratio = link(loss.link).ratio(pair_scores(users, items, batch.rows, batch.columns))
+    ratio = named(LINKS, loss.link).ratio(pair_scores(users, items, batch.rows, batch.columns))
     positive = loss.weights.positive(batch, ratio.detach())
     unlabelled = loss.weights.unlabelled(batch).at_positives(batch, ratio.detach())
     return (
@@ -73,14 +74,14 @@ def _labelled(
 
 def _unlabelled(loss: WeightedDRE | WeightedPU, embeddings: Embeddings, batch: Batch) -> Scalar:
     """The mean of Ê[w⁻r̂²] over users, in which no bound is at work (theory: R8)."""
-    from ratiorec.kernels.pointwise import LEAST_SQUARES, link
+    from ratiorec.kernels.pointwise import LEAST_SQUARES, LINKS
     from ratiorec.kernels.unlabelled import UnlabelledTerm, corrected_mean
 
     users, items = embeddings.users, batch.of_candidates(embeddings.items)
     weight, counted = loss.weights.unlabelled(batch), candidate_weights(batch, "none")
     term = UnlabelledTerm(
         LEAST_SQUARES,
-        link(loss.link),
+        named(LINKS, loss.link),
         weight.candidates * counted / counted.sum(),
         weight.ratio_power,
         weight.first,

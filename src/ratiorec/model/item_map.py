@@ -40,11 +40,7 @@ class ItemMap:
 
     @classmethod
     def kept(cls, arrays: Arrays, n_items: int) -> Self | None:
-        """The map among the arrays of a folder; None in one that was written without.
-
-        Raises:
-            ModelError: It is no map of so many items.
-        """
+        """The map among the arrays of a folder; None in one that was written without."""
         if _PLACES not in arrays or _SHOWN not in arrays:
             return None
         _check(_PLACES, arrays[_PLACES], (n_items, 2), least=-1)

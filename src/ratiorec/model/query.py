@@ -99,10 +99,6 @@ def resolve_histories(
 
     An unknown item is refused, or left out under either other policy; a history without any item
     is refused with it, and empty under the others.
-
-    Raises:
-        ConfigError: A history is no list, or an empty one.
-        UnknownIdError: An item is unknown.
     """
     _check_policy(on_unknown)
     rows = [_history(ids, items, place, on_unknown) for place, ids in enumerate(histories)]

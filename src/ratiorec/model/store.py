@@ -41,12 +41,7 @@ def pack(vocabulary: Vocabulary) -> dict[str, NDArray[Any]]:
 
 
 def unpack(kind: str, description: Mapping[str, Any], arrays: Arrays) -> Vocabulary:
-    """The vocabulary again.
-
-    Raises:
-        ValueError: The arrays do not fit each other.
-        KeyError: One of them is missing.
-    """
+    """The vocabulary again."""
     if description["ids"] == "text":
         ids: NDArray[Any] = _unpack_text(f"{kind}.ids", arrays)
     else:
@@ -128,11 +123,7 @@ def write_model(folder: str | Path, content: Mapping[str, Any], arrays: Arrays) 
 
 
 def require_replaceable(folder: str | Path) -> None:
-    """Refuse, before anything is trained, a folder that a model may not be written to.
-
-    Raises:
-        StorageError: There is something else.
-    """
+    """Refuse, before anything is trained, a folder that a model may not be written to."""
     refuse_foreign(folder, "a model", _foreign)
 
 
@@ -174,11 +165,7 @@ def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[An
 
 @contextlib.contextmanager
 def parts_are_whole(folder: str | Path) -> Iterator[None]:
-    """Let whatever is missing or malformed while a model is put together be told as that.
-
-    Raises:
-        ModelError: A part is missing, or of another type or shape than it should be.
-    """
+    """Let whatever is missing or malformed while a model is put together be told as that."""
     try:
         yield
     except ModelError:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, Any, BinaryIO
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,39 +153,23 @@ def _row_groups(blocks: Iterable[Recommendations]) -> Iterator[pyarrow.Table]:
 
 def write_table(table: pyarrow.Table, path: str | Path) -> None:
     """Write a table as .parquet, .csv or .arrow, whole or not at all."""
+    from pyarrow import csv, feather, parquet
+
     suffix = Path(path).suffix.lower()
-    if suffix not in _WRITERS:
+    writers = {
+        ".parquet": parquet.write_table,
+        ".csv": csv.write_csv,
+        ".arrow": feather.write_feather,
+    }
+    if suffix not in writers:
         raise ConfigError(
             "no such table format",
             where=str(path),
             found=suffix or "no suffix",
-            wanted="a file name that ends in " + ", ".join(_WRITERS),
+            wanted="a file name that ends in " + ", ".join(writers),
         )
     with atomic_write(path) as handle:
-        _WRITERS[suffix](table, handle)
-
-
-def _write_parquet(table: pyarrow.Table, handle: BinaryIO) -> None:
-    from pyarrow import parquet
-
-    parquet.write_table(table, handle)
-
-
-def _write_csv(table: pyarrow.Table, handle: BinaryIO) -> None:
-    from pyarrow import csv
-
-    csv.write_csv(table, handle)
-
-
-def _write_arrow(table: pyarrow.Table, handle: BinaryIO) -> None:
-    from pyarrow import feather
-
-    feather.write_feather(table, handle)
-
-
-_WRITERS: Mapping[str, Callable[[Any, BinaryIO], None]] = MappingProxyType(
-    {".parquet": _write_parquet, ".csv": _write_csv, ".arrow": _write_arrow}
-)
+        writers[suffix](table, handle)
 
 
 def _as_text(values: NDArray[Any]) -> list[str]:

@@ -26,11 +26,7 @@ _MANY_ROWS = 1000  # writing so many as JSON would keep other requests waiting
 async def lists_of_users(
     service: Service, asked: ServedQuery, user_ids: Sequence[Id]
 ) -> list[dict[str, Any]]:
-    """The list of each user in the order asked for; unknown ones as the query says.
-
-    Raises:
-        UnknownIdError: A user or an item is unknown, and the query says "raise".
-    """
+    """The list of each user in the order asked for; unknown ones as the query says."""
     users, on_unknown = asked.model.artifact.users, asked.query.on_unknown
     found = users.indices(user_ids, on_unknown=on_unknown)
     known = dict(zip(user_ids, found.tolist(), strict=True))
@@ -65,11 +61,7 @@ def _folded_in(asked: ServedQuery, histories: Sequence[Sequence[Id]]) -> dict[Id
 
 
 def similar_items(model: Served, item_id: Id, k: int) -> dict[str, Any]:
-    """The items most like one, under the id that the model has for it.
-
-    Raises:
-        UnknownIdError: There is no such item.
-    """
+    """The items most like one, under the id that the model has for it."""
     index = int(model.artifact.items.indices([item_id])[0])
     native = native_id(model.artifact.items, index)
     rows = rows_by_query(model.artifact.similar([native], k))
@@ -98,11 +90,7 @@ def found_users(model: Served, query: str, k: int) -> list[dict[str, Any]]:
 
 
 def history_of(model: Served, user_id: Id, k: int) -> dict[str, Any]:
-    """The items that a user had in training, how many they are, and the first k of them.
-
-    Raises:
-        UnknownIdError: There is no such user.
-    """
+    """The items that a user had in training, how many they are, and the first k of them."""
     artifact = model.artifact
     user = int(artifact.users.indices([user_id])[0])
     start, end = artifact.seen.indptr[user : user + 2].tolist()
@@ -111,12 +99,7 @@ def history_of(model: Served, user_id: Id, k: int) -> dict[str, Any]:
 
 
 def placed_items(model: Served, item_ids: Sequence[Id] | None) -> dict[str, Any]:
-    """The places of these items on the map, or of those with most users.
-
-    Raises:
-        RefusedError: The model has no map (404).
-        UnknownIdError: There is no such item.
-    """
+    """The places of these items on the map, or of those with most users."""
     items, item_map = model.artifact.items, model.artifact.item_map
     if item_map is None:
         raise RefusedError(
@@ -164,10 +147,6 @@ async def contributions(
     """What each item of a history adds to the score of an item, the largest first.
 
     The contribution of j is s(H, i) − s(H ∖ {j}, i), both users being folded in.
-
-    Raises:
-        ConfigError: The history is empty.
-        UnknownIdError: The item, or one of the history, is unknown.
     """
     items = model.artifact.items
     wanted = int(items.indices([item_id])[0])

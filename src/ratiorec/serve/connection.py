@@ -24,11 +24,7 @@ _ATTRIBUTES = {"conn", "connections", "cycle", "loop", "response_complete", "tra
 
 
 def require_known(base: type) -> None:
-    """Refuse a class of connections without the methods and attributes that are used here.
-
-    Raises:
-        ImportError: It lacks one.
-    """
+    """Refuse a class of connections without the methods and attributes that are used here."""
     methods = {name: method for name, method in vars(base).items() if isfunction(method)}
     attributes = set().union(*(method.__code__.co_names for method in methods.values()))
     if missing := sorted((_METHODS - methods.keys()) | (_ATTRIBUTES - attributes)):

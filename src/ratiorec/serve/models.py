@@ -145,12 +145,7 @@ class Served:
 
 
 def read_served(folder: Path) -> Served:
-    """Read a model and make a list or two with it, so that whatever lists need is there.
-
-    Raises:
-        ModelError: There is no whole model, it makes no lists, or it is replaced faster than it
-            can be read.
-    """
+    """Read a model and make a list or two with it, so that whatever lists need is there."""
     for _ in range(_MOST_READINGS):
         version = version_of(folder)
         artifact = Artifact.load(folder)
@@ -215,11 +210,7 @@ class ModelInUse:
         return signature_of(self.folder) != self._signature
 
     def reload(self) -> bool:
-        """Take the model that the folder holds now; False where it is the one in use.
-
-        Raises:
-            ModelError: It cannot be used; the one in use stays.
-        """
+        """Take the model that the folder holds now; False where it is the one in use."""
         with self._replacing:
             self._signature = signature_of(self.folder)
             if version_of(self.folder) == self._current.version:

@@ -85,11 +85,7 @@ class RankingQueue:
         return len(self._waiting)
 
     async def lists(self, query: ServedQuery, user_ids: Sequence[Id]) -> dict[Id, list[Row]]:
-        """The lists of some users; one without any item has none.
-
-        Raises:
-            RefusedError: Too many wait already, or it took too long (both 429).
-        """
+        """The lists of some users; one without any item has none."""
         unique = list(dict.fromkeys(user_ids))
         blocks = range(0, len(unique), USERS_AT_ONCE)
         tasks = [_Task(query, unique[start : start + USERS_AT_ONCE]) for start in blocks]
@@ -97,11 +93,7 @@ class RankingQueue:
         return {user: rows for answer in answers for user, rows in answer.items()}
 
     async def call(self, work: Callable[[], T]) -> T:
-        """What `work` returns, once its turn has come.
-
-        Raises:
-            RefusedError: Too many wait already, or it took too long (both 429).
-        """
+        """What `work` returns, once its turn has come."""
         (result,) = await self._done([_Task(work)])
         answer: T = result
         return answer

@@ -78,7 +78,7 @@ async def recommend_many(service: Uses, fields: RecommendRequest) -> Response:
     n_lists = len(fields.users or fields.histories or [])
     asked = _asked(service, fields, n_lists)
     for place, history in enumerate(fields.histories or []):
-        service.limits.check_history(history, place)
+        service.limits.check_history(history, f"histories[{place}]")
     if fields.users is not None:
         lists = await lists_of_users(service, asked, fields.users)
     else:
@@ -107,7 +107,7 @@ async def history(service: Uses, user: User, k: K = 100) -> Response:
 async def why(service: Uses, asked: WhyRequest) -> Response:
     """What each item of a history adds to the score of an item, by leaving it out."""
     model = service.models.current
-    service.limits.check_explained(asked.history)
+    service.limits.check_history(asked.history)
     found = await contributions(service, model, asked.history, asked.item)
     return await as_json(model, found, n_rows=len(asked.history))
 

@@ -44,11 +44,7 @@ class Keys:
 
     @classmethod
     def read(cls, path: Path) -> Keys:
-        """The keys of a file, one a line; blank lines and those that begin with # do not count.
-
-        Raises:
-            ConfigError: The file cannot be read, has no key, or one that is easily guessed.
-        """
+        """The keys of a file, one a line; blank lines and those that begin with # do not count."""
         try:
             lines = path.read_text(encoding="utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
@@ -76,11 +72,7 @@ def given_key(headers: Headers) -> str | None:
 
 
 def require_admin(admin: Keys | None, headers: Headers) -> None:
-    """Refuse whoever is not the administrator.
-
-    Raises:
-        RefusedError: There is no administrator (403), or this is someone else (401).
-    """
+    """Refuse whoever is not the administrator."""
     if admin is None:
         raise RefusedError(
             "reloading on request is switched off",
@@ -94,11 +86,7 @@ def require_admin(admin: Keys | None, headers: Headers) -> None:
 
 
 def require_user_search(*, is_on: bool) -> None:
-    """Refuse to search for users, unless that has been asked for.
-
-    Raises:
-        RefusedError: It is switched off (403).
-    """
+    """Refuse to search for users, unless that has been asked for."""
     if not is_on:
         raise RefusedError(
             "searching for users is switched off",

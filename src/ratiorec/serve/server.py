@@ -171,11 +171,7 @@ def connections(limits: Limits) -> Any:
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """A socket at this address; port 0 is any that is free.
-
-    Raises:
-        ConfigError: The address is taken, not allowed, or not one of this machine's.
-    """
+    """A socket at this address; port 0 is any that is free."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

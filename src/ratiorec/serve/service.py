@@ -65,14 +65,9 @@ class Limits:
         for name in ("allow", "deny"):
             self.check_listed(getattr(query, name), name)
 
-    def check_history(self, history: Sized, place: int) -> None:
+    def check_history(self, history: Sized, where: str = "history") -> None:
         """Refuse a history that is too long."""
-        where = f"histories[{place}]"
         _refuse_more(len(history), self.max_history, where=where, unit="items in a history")
-
-    def check_explained(self, history: Sized) -> None:
-        """Refuse a history that is too long to be ranked once without each of its items."""
-        _refuse_more(len(history), self.max_history, where="history", unit="items in a history")
 
     def check_listed(self, items: Sized | None, name: str) -> None:
         """Refuse a list of allowed or denied items that is too long."""
@@ -256,11 +251,7 @@ class Service:
         return cls(models, limits, queue, metrics, keys, admin, user_search)
 
     async def reload(self) -> bool:
-        """Take the model that the folder holds now; False where it is the one in use.
-
-        Raises:
-            RatiorecError: It cannot be used; the one in use stays.
-        """
+        """Take the model that the folder holds now; False where it is the one in use."""
         try:
             is_new = await asyncio.to_thread(self.models.reload)
         except RatiorecError as error:

@@ -31,9 +31,6 @@ def sink_of(text: str, table: str | None = None) -> Sink:
 
     >>> sink_of("postgresql://ada:secret@db/shop").where
     'postgresql://ada@db/shop'
-
-    Raises:
-        ConfigError: It names none, or the table cannot have that name.
     """
     scheme = _SCHEME.match(text)
     if scheme is None:
@@ -43,7 +40,7 @@ def sink_of(text: str, table: str | None = None) -> Sink:
         case "sqlite":
             return _sqlite(text, name)
         case "postgresql" | "postgres":
-            return _postgres(text, name)
+            return postgres_of(text, name)
     raise ConfigError(
         "there is no sink of this kind",
         where="-o",
@@ -80,13 +77,13 @@ def _sqlite(text: str, table: str) -> Sqlite:
     return Sqlite(Path(path), table)
 
 
-def _postgres(text: str, table: str) -> Postgres:
-    """What is shown leaves out the options as well, among which a password may stand."""
+def postgres_of(text: str, table: str, *, where: str = "-o") -> Postgres:
+    """The table of a PostgreSQL database; the options, which may hold a password, are not shown."""
     found = _POSTGRES.fullmatch(text)
     if found is None:
         raise ConfigError(
             "the URL of the database cannot be read",
-            where="-o",
+            where=where,
             found="postgresql://… (not shown, since it may hold a password)",
             wanted="postgresql://USER:PASSWORD@HOST:PORT/DATABASE?OPTIONS, with every special "
             "character of a name or password written as % and two digits",

@@ -74,11 +74,7 @@ class Job:
         query: Query | int | None = None,
         **options: Unpack[QueryOptions],
     ) -> Job:
-        """The job in the model's own ids; a user named twice is listed once.
-
-        Raises:
-            UnknownIdError: An id is unknown and `on_unknown` is "raise".
-        """
+        """The job in the model's own ids; a user named twice is listed once."""
         asked, ids = Query.of(query, **options), model.users.ids
         if user_ids is not ids:
             found = asked.resolve(user_ids, users=model.users, items=model.items)
@@ -195,11 +191,7 @@ class Sink(Protocol):
         ...
 
     def open(self, job: Job, *, resume: bool, notify: Notify) -> AbstractContextManager[Writing]:
-        """Make ready for a job, and go on with it where some of it is there and `resume`.
-
-        Raises:
-            StorageError: It cannot take these lists; this is found out before any is ranked.
-        """
+        """Make ready for a job, and go on with it where some of it is there and `resume`."""
         ...
 
 

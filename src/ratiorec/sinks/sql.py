@@ -34,11 +34,7 @@ class Database(Protocol):
         ...
 
     def transaction(self) -> AbstractContextManager[None]:
-        """What is done inside is done as a whole or not at all.
-
-        Raises:
-            StorageError: The database refused, or went away.
-        """
+        """What is done inside is done as a whole or not at all."""
         ...
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
@@ -67,11 +63,7 @@ class Database(Protocol):
 
 
 def check_table_name(name: str) -> str:
-    """A name that needs no escaping, and is not the one we need ourselves.
-
-    Raises:
-        ConfigError: The name is another.
-    """
+    """A name that needs no escaping, and is not the one we need ourselves."""
     if not _NAME.fullmatch(name) or name.lower() == PROGRESS:
         raise ConfigError(
             "this cannot be the name of a table of lists",

@@ -15,12 +15,12 @@ from typing import IO, Any
 
 import torch
 
+from ratiorec.config import preset as preset_settings
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset, Interactions, require_trainable, weights_are_ignored
 from ratiorec.errors import DeviceError, StorageError
 from ratiorec.machine import describe_machine, peak_memory_mb, versions
 from ratiorec.model.artifact import Artifact
-from ratiorec.presets import preset as preset_settings
 from ratiorec.settings import AnySettings
 from ratiorec.training.fit import (
     EpochFinished,

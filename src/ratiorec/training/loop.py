@@ -14,7 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ratiorec.batches.users import Epochs, StaticEpochs, UserEpochs
+from ratiorec.batches.static import StaticEpochs
+from ratiorec.batches.users import Epochs, UserEpochs
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import Encoder
 from ratiorec.errors import ConfigError, DivergenceError, ModelError
@@ -35,7 +36,7 @@ STEPS_PER_BURST = 50
 class GradientTraining:
     """One model in training: parameters, optimiser, random state and position.
 
-    `epoch` counts finished epochs and `step_in_epoch` the steps since; the random state is
+    `epoch` counts finished epochs, `step` all steps and `step_in_epoch` those since; the random state is
     the one at the start of the current epoch, so a run restored in mid-epoch deals the same
     batches again and skips those it has seen.
     """
@@ -57,8 +58,7 @@ class GradientTraining:
         self.n_steps = epochs.n_steps  # in an epoch
         self.settings = settings
         self.device = device
-        self.epoch = 0
-        self.step_in_epoch = 0
+        self.epoch = self.step = self.step_in_epoch = 0
         self._histories = histories
         self._rng = rng
         self._epoch_start = rng.bit_generator.state
@@ -105,11 +105,6 @@ class GradientTraining:
         """Where it ends if nothing stops it earlier."""
         return self.settings.epochs * self.n_steps
 
-    @property
-    def step(self) -> int:
-        """Steps taken since the beginning."""
-        return self.epoch * self.n_steps + self.step_in_epoch
-
     def one_epoch(self, until: int) -> Iterator[list[float]]:
         """Take the rest of the current epoch's steps, but none after step `until`.
 
@@ -145,6 +140,7 @@ class GradientTraining:
 
     def _move_on(self) -> None:
         """Count a step; after an epoch's last one the run stands at the start of the next."""
+        self.step += 1
         self.step_in_epoch += 1
         if self.step_in_epoch == self.n_steps:
             self.epoch += 1
@@ -218,6 +214,7 @@ class GradientTraining:
         self._optimizer.load_state_dict({"state": slots, "param_groups": groups})
         self.epoch = position["epoch"]
         self.step_in_epoch = position["step_in_epoch"]
+        self.step = self.epoch * self.n_steps + self.step_in_epoch
         self._epoch_start = position["epoch_start"]
 
 

@@ -14,12 +14,11 @@ from functools import cached_property
 import numpy as np
 import torch
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.kernels.gpu_topk import GpuTopK
 from ratiorec.machine import available_memory_mb
 from ratiorec.scorers.topk import Exact
-from ratiorec.settings import Settings
+from ratiorec.settings import Settings, UserBatches
 from ratiorec.training.loop import GradientTraining
 from ratiorec_lab.bench.case import Case, Measured, Size
 from ratiorec_lab.bench.clock import (

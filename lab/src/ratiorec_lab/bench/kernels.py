@@ -17,7 +17,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ratiorec.batches.settings import UserBatches
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.lightgcn import Graph, normalised_adjacency
 from ratiorec.errors import ConfigError
@@ -25,6 +24,7 @@ from ratiorec.kernels.blocks import Adjacency, deterministic_threads
 from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS
 from ratiorec.kernels.unlabelled import BACKENDS, UnlabelledTerm
 from ratiorec.losses.density_ratio import candidate_weights
+from ratiorec.settings import UserBatches
 from ratiorec_lab.bench.case import Measured, Size
 from ratiorec_lab.bench.clock import CPU, Conditions, Floor, Way, once
 from ratiorec_lab.bench.random_data import random_pairs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -131,7 +130,7 @@ def _caption(measured: Measured) -> str:
     if measured.target == "frontier":
         return (
             "A curve for what descends, judged on a paused clock; a point for what is solved. "
-            f"Beginnings of curves below {math.floor(100 * _SHOWN)}\N{NO-BREAK SPACE}% of the best are not drawn."
+            f"Beginnings of curves below {_SHOWN:.0%} of the best are not drawn."
         )
     if measured.target == "growth":
         return (

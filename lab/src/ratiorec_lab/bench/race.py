@@ -14,13 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ratiorec.config import resolve
+from ratiorec.config import preset, resolve
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import ConfigError, RatiorecError
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.machine import available_memory_mb
-from ratiorec.presets import preset
 from ratiorec.settings import AnySettings, SolverSettings
 from ratiorec.solvers.settings import ImplicitALS, ItemKNN, PopularitySolver
 from ratiorec.training.loop import TrainingRun, start_run

@@ -15,7 +15,6 @@ import numpy as np
 import torch
 
 from ratiorec import presets
-from ratiorec.batches.settings import UserBatches
 from ratiorec.batches.users import AnyBatch, Epochs
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.settings import NGCF, LightGCN, MultVAE
@@ -23,7 +22,7 @@ from ratiorec.errors import ConfigError
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.settings import Settings
+from ratiorec.settings import Settings, UserBatches
 from ratiorec.training.loop import GradientTraining
 from ratiorec_lab.bench.case import Case, Measured, Size
 from ratiorec_lab.bench.clock import (

@@ -89,7 +89,7 @@ def trace_of_a_fit() -> Trace:
         pairs = (f"u{user},i{(user * user + n) % 31}" for user in range(60) for n in range(8))
         clicks.write_text("\n".join(["user_id,item_id", *pairs]) + "\n", encoding="utf-8")
         words = ["fit", str(clicks), "-o", str(model), "--device", "cpu", "--json"]
-        words += ["--preset", PRESET, "--set", "training.epochs=2"]
+        words += ["--preset", PRESET]
         stack.enter_context(mock.patch.object(sys, "argv", ["ratiorec", *words]))
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
         stack.enter_context(contextlib.redirect_stderr(io.StringIO()))

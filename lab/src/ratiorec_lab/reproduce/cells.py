@@ -17,13 +17,19 @@ from typing import Any
 
 import numpy as np
 
-from ratiorec.batches.settings import PairBatches
+from ratiorec.config import preset as preset_settings
 from ratiorec.config import resolve, to_table
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.encoders.settings import MultVAE
-from ratiorec.presets import preset as preset_settings
-from ratiorec.settings import AnySettings, Settings, SolverSettings, Training, TwoStageSettings
+from ratiorec.settings import (
+    AnySettings,
+    PairBatches,
+    Settings,
+    SolverSettings,
+    Training,
+    TwoStageSettings,
+)
 from ratiorec_lab.reproduce.published import SMALL, dataset_name
 
 VALIDATED, PAPER = "validated", "paper"

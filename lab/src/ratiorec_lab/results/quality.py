@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ratiorec.config import to_table
-from ratiorec.presets import PRESETS, preset
+from ratiorec.config import preset, to_table
+from ratiorec.presets import PRESETS
 from ratiorec_lab.reproduce.cells import VALIDATED
 from ratiorec_lab.reproduce.exhibits import Measured
 from ratiorec_lab.reproduce.plan import Findings, Plan

@@ -156,7 +156,10 @@ def steps_taken(rule: newton.UserProblem, rows: UserItems) -> int:
 
 def floor(rule: newton.UserProblem, n_steps: float) -> dict[str, float]:
     """What the steps of one user multiply and read, and the milliseconds that takes at least."""
-    (n_candidates, d), n_sketched = rule.candidates.vectors.shape, len(rule.preconditioner_sample.weights)
+    (n_candidates, d), n_sketched = (
+        rule.candidates.vectors.shape,
+        len(rule.preconditioner_sample.weights),
+    )
     operations = n_steps * (4 * n_candidates * d + 2 * n_sketched * (d * d + d))
     n_bytes = n_steps * 4 * d * (2 * n_candidates + 2 * n_sketched)
     rates = one_core()

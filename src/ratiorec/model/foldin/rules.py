@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.batches.settings import UserBatches, inclusion_probability
 from ratiorec.config import settings_in
+from ratiorec.data.interactions import inclusion_probability
 from ratiorec.encoders.settings import ENMF, Factorisation
 from ratiorec.errors import ConfigError, ModelError, UnknownChoiceError
 from ratiorec.losses import Loss
@@ -33,7 +33,7 @@ from ratiorec.scorers import (
     StoredScorer,
 )
 from ratiorec.scorers.scorer import Pairs, UserItems, some_of
-from ratiorec.settings import AnySettings, Settings, SolverSettings
+from ratiorec.settings import AnySettings, Settings, SolverSettings, UserBatches
 from ratiorec.solvers.settings import WMF, ImplicitALS
 
 # enough for lists nearly as good as those by all items, and few enough for one core
@@ -89,7 +89,7 @@ def training_settings(table: Mapping[str, Any]) -> AnySettings | None:
     Raises:
         ConfigError: They are not whole.
     """
-    if not table:
+    if not table.keys() & {"risk", "solver", "second"}:
         return None
     try:
         return settings_in(table, complete=True)
