@@ -22,7 +22,6 @@ install_import_hook(
         "ratiorec.batches.users",
         "ratiorec.encoders.encoder",
         "ratiorec.encoders.enmf",
-        "ratiorec.encoders.lightgcn",
         "ratiorec.encoders.mult_vae",
         "ratiorec.encoders.ngcf",
         "ratiorec.encoders.spectral",

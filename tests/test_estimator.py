@@ -91,7 +91,7 @@ def test_a_user_can_be_what_the_rows_given_make_of_him(estimator: RatioRec) -> N
         estimator.recommend(3, recalculate_user=True)
 
 
-def test_rows_that_do_not_fit_the_question_are_refused(estimator: RatioRec) -> None:
+def test_rows_that_do_not_fit_the_query_are_refused(estimator: RatioRec) -> None:
     with pytest.raises(ConfigError, match=r"found: a matrix \[12, 20\]; wanted: \[1, 20\]"):
         estimator.recommend(3, user_items())
 

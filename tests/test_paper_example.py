@@ -21,7 +21,7 @@ from torch import Tensor
 
 from ratiorec.batches.users import Batch, UserEpochs
 from ratiorec.data.interactions import Interactions, inclusion_probability
-from ratiorec.encoders.lightgcn import Graph, LightGCNEncoder
+from ratiorec.encoders.encoder import Graph, LightGCNEncoder
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.scorers import InnerProduct

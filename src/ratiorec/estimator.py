@@ -195,7 +195,7 @@ class RatioRec:
 
 @dataclass(frozen=True, eq=False)
 class _Asked:
-    """Scores the users asked about, by their place in the question."""
+    """Scores the users asked about, by their place in the query."""
 
     scorer: Scorer
     users: Indices
@@ -216,12 +216,12 @@ def _answer(
     rank: Exact,
     scorer: Scorer,
     users: Indices,
-    question: int | ArrayLike,
+    query: int | ArrayLike,
     allow: ArrayLike | None,
     deny: ArrayLike | None,
     seen: UserItems | None = None,
 ) -> Answer:
-    """Ids and scores in the shape of the question: one asked, one row."""
+    """Ids and scores in the shape of the query: one asked, one row."""
     ranking = rank(
         scorer,
         users,
@@ -229,7 +229,7 @@ def _answer(
         allow=None if allow is None else _checked(allow, scorer.n_items, "listed"),
         deny=None if deny is None else _checked(deny, scorer.n_items, "filtered"),
     )
-    if np.ndim(question) == 0:
+    if np.ndim(query) == 0:
         return ranking.items[0], ranking.scores[0]
     return ranking.items, ranking.scores
 
@@ -253,7 +253,7 @@ def _checked(indices: ArrayLike, n: int, kind: str) -> Indices:
 def _rows(user_items: Any, n_rows: int, n_items: int) -> UserItems:
     if user_items.shape != (n_rows, n_items):
         raise ConfigError(
-            "the rows of items to leave out do not fit the question",
+            "the rows of items to leave out do not fit the query",
             where="user_items",
             found=f"a matrix {list(user_items.shape)}",
             wanted=f"[{n_rows}, {n_items}]: one row for each user asked about",

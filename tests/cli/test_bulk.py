@@ -153,7 +153,7 @@ def test_a_database_that_goes_away_half_way_is_told_and_the_same_command_finishe
     assert (process.returncode, out) == (2, "")
     kept, refusal = err.splitlines()
     assert kept.endswith("of 2,000 users are written; the same command goes on after them")
-    assert refusal.startswith("ratiorec: the lists could not be written to the database (where: ")
+    assert refusal.startswith("ratiorec: the rows could not be written to the database (where: ")
     assert "sesame" not in err
     lists = "SELECT user_id, item_id, rank FROM recommendations ORDER BY 1, 3"
     rows = [(user, item, rank) for user, item, _, rank in expected(MANY)]

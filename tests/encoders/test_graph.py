@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.lightgcn import Graph, normalised_adjacency
+from ratiorec.encoders.encoder import Graph, normalised_adjacency
 from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from support.small_data import interactions, random_interactions

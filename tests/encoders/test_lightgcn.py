@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from ratiorec.encoders.lightgcn import LightGCNEncoder
+from ratiorec.encoders.encoder import LightGCNEncoder
 from ratiorec.encoders.settings import LightGCN
 from support.small_data import interactions, random_interactions
 

@@ -186,7 +186,7 @@ def test_a_table_that_something_depends_on_stays(vector_server: PostgresServer) 
     url = vector_server.new_database()
     export_to_postgres(vector_model(5, 30, 3), url)
     vector_server.execute("CREATE VIEW seen AS SELECT item_id FROM items", url)
-    with pytest.raises(StorageError, match=r"the vectors could not be written.*view seen depends"):
+    with pytest.raises(StorageError, match=r"the rows could not be written.*view seen depends"):
         export_to_postgres(vector_model(5, 31, 3), url)
     assert len(rows_in(vector_server, url)) == 30
 
@@ -213,7 +213,7 @@ def test_a_server_without_the_extension_is_told_what_it_lacks(postgres: Postgres
 
 def test_a_server_that_is_not_there_is_named_without_its_password() -> None:
     pytest.importorskip("psycopg", reason="the package psycopg is not installed")
-    with pytest.raises(StorageError, match="the vectors could not be written") as error:
+    with pytest.raises(StorageError, match="the rows could not be written") as error:
         export_to_postgres(vector_model(5, 30, 3), "postgresql://ada:hush@127.0.0.1:1/shop")
     assert error.value.where == "postgresql://ada@127.0.0.1:1/shop"
     assert "hush" not in str(error.value)

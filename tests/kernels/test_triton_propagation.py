@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.lightgcn import Graph, normalised_adjacency
+from ratiorec.encoders.encoder import Graph, normalised_adjacency
 from ratiorec.kernels.blocks import Adjacency
 from support.small_data import interactions, random_interactions
 from support.triton_marks import needs_a_gpu, needs_interpreter

@@ -204,7 +204,7 @@ def test_an_error_reaches_all_who_asked_the_same_and_nobody_else(model: Served) 
     assert list(second) == ["user1"]
 
 
-def test_strangers_all_get_the_items_with_most_users(model: Served) -> None:
+def test_unknown_users_all_get_the_items_with_most_users(model: Served) -> None:
     queue = RankingQueue(max_waiting=10, seconds=20)
     query = replace(query_of(model, k=4, on_unknown="fallback"), of_unknown_users=True)
     lists = asyncio.run(queue.lists(query, ["eve", "mallory"]))

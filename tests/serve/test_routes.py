@@ -97,8 +97,8 @@ def test_ids_that_are_numbers_are_found_by_their_digits(tmp_path: Path) -> None:
     assert client.get("/v1/recommend/102").json["user_id"] == 102
     assert client.get("/v1/recommend/102", deny=["7", "8"], k=9).json["items"][0]["item_id"] > 8
     assert client.get("/v1/recommend/0102").status == 404
-    stranger = client.get("/v1/recommend/eve", on_unknown="fallback").json
-    assert (stranger["user_id"], len(stranger["items"])) == ("eve", 7)
+    unknown = client.get("/v1/recommend/eve", on_unknown="fallback").json
+    assert (unknown["user_id"], len(unknown["items"])) == ("eve", 7)
 
 
 @pytest.mark.parametrize("user", ["a/b", "../../etc/passwd", "a b", "ü?#", "%41", "x\x00"])

@@ -112,7 +112,7 @@ def test_a_user_named_twice_is_listed_once(place: Place) -> None:
     assert place.rows() == rows
 
 
-def test_strangers_keep_the_type_of_their_neighbours(place: Place) -> None:
+def test_unknown_users_keep_the_type_of_their_neighbours(place: Place) -> None:
     model = small_model()
     users = [*model.users.ids[:20].tolist(), "nobody"]
     job = Job.of(model, users, 2, on_unknown="fallback")

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Dataset
-from ratiorec.encoders.lightgcn import Graph
+from ratiorec.encoders.encoder import Graph
 from ratiorec.kernels.unlabelled import BACKENDS
 from ratiorec_lab.bench import kernels
 from ratiorec_lab.bench.clock import Conditions

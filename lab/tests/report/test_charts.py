@@ -113,7 +113,7 @@ def test_what_looks_like_a_formula_is_written_as_it_is() -> None:
 def test_the_same_data_give_the_same_bytes_whatever_a_readers_settings() -> None:
     first, before = named("word"), dict(mpl.rcParams)
     named.cache_clear()
-    with mpl.rc_context({"font.size": 30, "lines.linewidth": 9, "text.color": "red"}):
+    with mpl.rc_context({"font.size": 30, "xtick.major.size": 9, "text.color": "red"}):
         assert named("word") == first
     assert dict(mpl.rcParams) == before
 

@@ -71,13 +71,17 @@ def _taken_in(
     model: Path, target: Path, pairs: Interactions | None, *, only_touched: bool
 ) -> tuple[Artifact, Artifact]:
     """The model as it was and as it was saved; begun again where another was written meanwhile."""
+    from ratiorec.cli.progress import users_bar
     from ratiorec.model.artifact import Artifact
     from ratiorec.model.store import header_bytes
 
     for _ in range(_MOST_READINGS):
         read = header_bytes(model)
-        before = Artifact.load(model)
-        after = _with_pairs(before, pairs, only_touched=only_touched)
+        before = after = Artifact.load(model)
+        if pairs is not None:
+            take_in = before.partial_fit if only_touched else before.update
+            with users_bar("folding in") as progress:
+                after = take_in(pairs, progress=progress)
         if target != model or header_bytes(model) == read:
             after.save(target)
             return before, after
@@ -88,16 +92,6 @@ def _taken_in(
         found=f"another one after each of {_MOST_READINGS} readings",
         wanted="one writer at a time",
     )
-
-
-def _with_pairs(model: Artifact, pairs: Interactions | None, *, only_touched: bool) -> Artifact:
-    from ratiorec.cli.progress import users_bar
-
-    if pairs is None:
-        return model
-    with users_bar("folding in") as progress:
-        take = model.partial_fit if only_touched else model.update
-        return take(pairs, progress=progress)
 
 
 def _pairs(dataset: Dataset) -> Interactions:

@@ -1,20 +1,28 @@
-"""Encoders: what training sees of a model (vectors, an L2 penalty, in the end a scorer)."""
+"""Encoders: what training sees of a model, and LightGCN over the user-item graph."""
 
 from __future__ import annotations
 
+import importlib.util
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from ratiorec.batches.users import AnyBatch, ItemGroup
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.settings import Spectral, TableInit
+from ratiorec.encoders.settings import LightGCN, Spectral, TableInit
+from ratiorec.kernels.blocks import Adjacency, SparseRows, mean_of_powers, sparse_rows
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.scorers.scorer import Pairs
 from ratiorec.shapes import Embeddings, NodeFactors, Scalar
+
+if TYPE_CHECKING:
+    from ratiorec.kernels.triton.propagation import FusedLayers
 
 
 def dropout(values: Tensor, share: float, *, noise: torch.Generator | None) -> Tensor:
@@ -137,3 +145,140 @@ def initial_table(
         return spectral_table(init, data, dimension, rng=rng, device=device)
     tables = [init(n, dimension, rng=rng) for n in (data.n_users, data.n_items)]
     return torch.from_numpy(np.concatenate(tables)).to(device)
+
+
+def normalised_adjacency(data: Interactions, *, self_loops: bool) -> Adjacency:
+    """Â = D^-½ (A [+ I]) D^-½ over users and items, users first (theory: E1).
+
+    Both directions of every pair, filled in row order without ever holding a list of
+    coordinates. With self loops a node counts itself among its neighbours.
+    """
+    n_users, n_items = data.n_users, data.n_items
+    loop = int(self_loops)
+    degrees = np.concatenate([data.user_degrees, data.item_degrees]) + loop
+    indptr = np.zeros(n_users + n_items + 1, dtype=np.int64)
+    np.cumsum(degrees, out=indptr[1:])
+    indices = np.empty(int(indptr[-1]), dtype=np.int32)
+    nodes = np.arange(n_users + n_items, dtype=np.int32)
+    is_loop = np.zeros(len(indices), dtype=bool)
+    if self_loops:
+        # a user's own column lies before all items, an item's own column after all users
+        is_loop[indptr[:n_users]] = True
+        is_loop[indptr[n_users + 1 :] - 1] = True
+        indices[is_loop] = nodes
+    n_user_entries = int(indptr[n_users])
+    indices[:n_user_entries][~is_loop[:n_user_entries]] = data.indices + np.int32(n_users)
+    indices[n_user_entries:][~is_loop[n_user_entries:]] = users_by_item(data)
+    with np.errstate(divide="ignore"):
+        scale = np.where(degrees > 0, 1 / np.sqrt(degrees), 0.0).astype(np.float32)
+    return Adjacency(indptr, indices, scale)
+
+
+def users_by_item(data: Interactions) -> NDArray[np.int32]:
+    """The user of each pair, pairs ordered by item and then by user."""
+    import scipy.sparse
+
+    pairs = scipy.sparse.csr_array(
+        (np.empty(data.n_pairs, dtype=bool), data.indices, data.indptr),
+        shape=(data.n_users, data.n_items),
+    )
+    users: NDArray[np.int32] = pairs.tocsc().indices.astype(np.int32, copy=False)
+    return users
+
+
+class Graph:
+    """Â = D^-½ (A [+ I]) D^-½ over users and items, users first (theory: E1)."""
+
+    def __init__(self, data: Interactions, *, self_loops: bool, device: torch.device) -> None:
+        self._adjacency = normalised_adjacency(data, self_loops=self_loops)
+        self._device = device
+        self.n_nodes = len(self._adjacency.scale)
+        self._fused = _fused_layers(self._adjacency, device)
+        if self._fused is None:
+            _ = self._rows  # part of building the graph, and not of the first step
+
+    @cached_property
+    def _rows(self) -> SparseRows:
+        """Made when first asked for where the fused layers may do without."""
+        indptr, indices, _ = self._adjacency
+        values = self._adjacency.values
+        return sparse_rows(indptr, indices, values, n_columns=self.n_nodes, device=self._device)
+
+    def __matmul__(self, table: NodeFactors) -> NodeFactors:
+        product: Tensor = _Symmetric.apply(table, self._rows.multiply)  # type: ignore[no-untyped-call]
+        return product
+
+    def means(self, table: NodeFactors) -> NodeFactors:
+        """D⁻¹(A [+ I]) X: the mean over a node's neighbours (theory: E4)."""
+        return (self @ (table * self._roots)) / self._roots
+
+    @cached_property
+    def _roots(self) -> Tensor:
+        """The roots of the degrees; a node without neighbours has no mean, only zeros."""
+        scale = torch.from_numpy(self._adjacency.scale).to(self._device).unsqueeze(-1)
+        return torch.where(scale > 0, 1 / scale, 1)
+
+    def mean_of_layers(self, table: NodeFactors, n_layers: int) -> NodeFactors:
+        """(X + ÂX + … + Â^L X)/(L + 1) (theory: E3)."""
+
+        def mean(layer: Tensor) -> Tensor:
+            if self._fused is not None and layer.dtype == torch.float32:
+                return self._fused.mean(layer, n_layers)
+            return mean_of_powers(self._rows, layer, n_layers)
+
+        value: Tensor = _Symmetric.apply(table, mean)  # type: ignore[no-untyped-call]
+        return value
+
+
+def _fused_layers(adjacency: Adjacency, device: torch.device) -> FusedLayers | None:
+    """The kernels for a GPU, where they can be had."""
+    if device.type != "cuda" or importlib.util.find_spec("triton") is None:
+        return None
+    from ratiorec.kernels.triton.propagation import FusedLayers
+
+    return FusedLayers(adjacency, device)
+
+
+class _Symmetric(torch.autograd.Function):
+    """A linear map that is its own transpose, as Â is and every polynomial in it.
+
+    So the backward pass is the same map, and nothing has to be kept for it.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, table: Tensor, linear: Callable[[Tensor], Tensor]) -> Tensor:
+        ctx.linear = linear
+        return linear(table)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return ctx.linear(gradient.contiguous()), None
+
+
+class LightGCNEncoder(TableEncoder):
+    """The mean of layers 0 … L, E^(k+1) = Â E^(k) (theory: E3)."""
+
+    def __init__(self, table: Tensor, graph: Graph, n_users: int, n_layers: int) -> None:
+        super().__init__(table, n_users)
+        self.graph = graph
+        self.n_layers = n_layers
+
+    @classmethod
+    def of(
+        cls,
+        data: Interactions,
+        settings: LightGCN,
+        *,
+        rng: np.random.Generator,
+        device: torch.device,
+    ) -> LightGCNEncoder:
+        """The encoder before its first step."""
+        table = initial_table(data, settings.dimension, settings.init, rng=rng, device=device)
+        graph = Graph(data, self_loops=settings.self_loops, device=device)
+        return cls(table, graph, data.n_users, settings.n_layers)
+
+    def embeddings(self) -> Embeddings:
+        mean = self.graph.mean_of_layers(self.table, self.n_layers)
+        # slices would have two gradients of the whole table, a split has one
+        users, items = torch.split_with_sizes(mean, [self.n_users, len(mean) - self.n_users])
+        return Embeddings(users, items)

@@ -9,8 +9,7 @@ from torch.nn import functional
 
 from ratiorec.batches.users import AnyBatch
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.encoder import TableEncoder, dropout, initial_table, rows_of
-from ratiorec.encoders.lightgcn import Graph
+from ratiorec.encoders.encoder import Graph, TableEncoder, dropout, initial_table, rows_of
 from ratiorec.encoders.settings import NGCF, Xavier
 from ratiorec.shapes import Embeddings, NodeFactors
 

@@ -99,7 +99,7 @@ class LightGCN:
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
     ) -> Encoder:
-        from ratiorec.encoders.lightgcn import LightGCNEncoder
+        from ratiorec.encoders.encoder import LightGCNEncoder
 
         return LightGCNEncoder.of(data, self, rng=rng, device=device)
 

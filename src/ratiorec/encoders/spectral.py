@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.lightgcn import users_by_item
+from ratiorec.encoders.encoder import users_by_item
 from ratiorec.encoders.settings import Spectral
 from ratiorec.kernels.blocks import SparseRows, cut, for_each_block, sparse_rows
 from ratiorec.shapes import NodeFactors

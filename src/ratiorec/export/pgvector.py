@@ -274,7 +274,6 @@ class Pgvector:
     def _transaction(self) -> Iterator[VectorTable]:
         """A table to be written; nothing of it stays when the block raises."""
         with (
-            self._retold(),
             closing(self.postgres.connect(where="--to pgvector")) as connection,
             self.postgres.told(_BACK),
             connection.transaction(),
@@ -282,16 +281,6 @@ class Pgvector:
             table = VectorTable(connection, self.postgres.where, self.postgres.table)
             table.require_extension()
             yield table
-
-    @contextmanager
-    def _retold(self) -> Iterator[None]:
-        """Errors of a sink of lists, in the words of an export."""
-        try:
-            yield
-        except StorageError as error:
-            what = error.what.replace("the lists could", "the vectors could")
-            wanted = error.wanted.replace("takes the lists", "takes the vectors")
-            raise StorageError(what, where=error.where, found=error.found, wanted=wanted) from error
 
 
 def _tries(

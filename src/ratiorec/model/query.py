@@ -67,7 +67,9 @@ class Query:
         """
         if isinstance(query, Query):
             return replace(query, **options)
-        return cls(**options) if query is None else cls(query, **options)
+        if query is None:
+            return cls(**options)
+        return cls(query, **options)  # type: ignore[misc]  # k twice is refused, as it should be
 
     def resolve(self, user_ids: Ids, *, users: Vocabulary, items: Vocabulary) -> ResolvedQuery:
         """The query in indices; an unknown user is refused, left out, or kept as -1."""

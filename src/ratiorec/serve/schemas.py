@@ -10,6 +10,7 @@ from ratiorec.model.query import Query
 
 Id = StrictInt | StrictStr
 Ids = Annotated[list[Id], Field(max_length=100_000)]
+Listed = Annotated[list[Id] | None, Field(max_length=100_000)]
 _MODEL = "9f2c1f0b6f5d4c3a"
 
 
@@ -22,8 +23,8 @@ class QueryFields(BaseModel):
 
     k: Annotated[int, Field(ge=1, description="Items in a list; GET /v1/model has the limit.")] = 20
     exclude_seen: Annotated[bool, Field(description="Leave out what a user has already.")] = True
-    allow: Annotated[Ids | None, Field(description="List only these items.")] = None
-    deny: Annotated[Ids | None, Field(description="List none of these items.")] = None
+    allow: Annotated[Listed, Field(description="List only these items.")] = None
+    deny: Annotated[Listed, Field(description="List none of these items.")] = None
     on_unknown: Annotated[
         Literal["raise", "skip", "fallback"],
         Field(

@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Sized
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TextIO
 
 from prometheus_client import (
@@ -142,45 +143,30 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "ratiorec_requests",
-            "Requests answered.",
-            ("route", "method", "status"),
-            registry=self._registry,
-        )
-        self._seconds = Histogram(
+        counter = partial(Counter, registry=self._registry)
+        gauge = partial(Gauge, registry=self._registry)
+        histogram = partial(Histogram, registry=self._registry)
+        answered, reloads = "Requests answered.", "Models taken, found unchanged or refused."
+        self._requests = counter("ratiorec_requests", answered, ("route", "method", "status"))
+        self._reloads = counter("ratiorec_model_reloads", reloads, ("outcome",))
+        self._seconds = histogram(
             "ratiorec_request_seconds",
             "Seconds from the head of a request to the end of its answer.",
             ("route",),
             buckets=_SECONDS,
-            registry=self._registry,
         )
-        self._users_at_once = Histogram(
+        self._users_at_once = histogram(
             "ratiorec_users_ranked_at_once",
             "Users ranked in one product.",
             buckets=(0, 1, 2, 4, 8, 16, 32),
-            registry=self._registry,
         )
-        self._reloads = Counter(
-            "ratiorec_model_reloads",
-            "Times that a model was taken, found unchanged or refused.",
-            ("outcome",),
-            registry=self._registry,
+        self._model = gauge(
+            "ratiorec_model_info", "1 for the model in use.", ("version", "kind", "ratiorec")
         )
-        self._model = Gauge(
-            "ratiorec_model_info",
-            "1 for the model in use.",
-            ("version", "kind", "ratiorec"),
-            registry=self._registry,
+        self._loaded_at = gauge(
+            "ratiorec_model_loaded_timestamp_seconds", "When the model in use was loaded."
         )
-        self._loaded_at = Gauge(
-            "ratiorec_model_loaded_timestamp_seconds",
-            "When the model in use was loaded.",
-            registry=self._registry,
-        )
-        self._waiting = Gauge(
-            "ratiorec_waiting_requests", "Requests in the queue.", registry=self._registry
-        )
+        self._waiting = gauge("ratiorec_waiting_requests", "Requests in the queue.")
         ProcessCollector(registry=self._registry)
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:

@@ -75,7 +75,7 @@ class Postgres:
             yield
         except psycopg.Error as error:
             raise StorageError(
-                "the lists could not be written to the database",
+                "the rows could not be written to the database",
                 where=self.where,
                 found=self._without_secrets(" ".join(str(error).split())),
                 wanted=_wanted(error.sqlstate) if error.sqlstate else wanted,
@@ -160,4 +160,4 @@ def _csv(block: Block) -> Any:
 
 def _wanted(code: str) -> str:
     """What would help, by the code of the error or its class."""
-    return _WANTED.get(code) or _WANTED.get(code[:2], "a database that takes the lists")
+    return _WANTED.get(code) or _WANTED.get(code[:2], "a database that takes the rows")

@@ -142,7 +142,7 @@ def _told(where: str) -> Iterator[None]:
     except sqlite3.Error as error:
         name = getattr(error, "sqlite_errorname", "")
         raise StorageError(
-            "the lists could not be written to the database",
+            "the rows could not be written to the database",
             where=where,
             found=str(error),
             wanted=_WANTED.get(name, "an SQLite file that can be read and written"),

@@ -36,9 +36,9 @@ STEPS_PER_BURST = 50
 class GradientTraining:
     """One model in training: parameters, optimiser, random state and position.
 
-    `epoch` counts finished epochs, `step` all steps and `step_in_epoch` those since; the random state is
-    the one at the start of the current epoch, so a run restored in mid-epoch deals the same
-    batches again and skips those it has seen.
+    `epoch` counts finished epochs, `step` all steps and `step_in_epoch` those since; the random
+    state is the one at the start of the current epoch, so a run restored in mid-epoch deals the
+    same batches again and skips those it has seen.
     """
 
     def __init__(

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.lightgcn import Graph, normalised_adjacency
+from ratiorec.encoders.encoder import Graph, normalised_adjacency
 from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import Adjacency, deterministic_threads
 from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS

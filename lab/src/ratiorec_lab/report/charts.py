@@ -6,7 +6,7 @@ import math
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import numpy as np
@@ -227,11 +227,11 @@ def _places(points: Points, width: float) -> Iterator[Bbox]:
     x, y = points[-1]
     for left in (x + 6, x - 6 - width):
         yield Bbox.from_bounds(left, y - SIZE / 2, width, SIZE)
-    for x, y in points[:: -max(1, len(points) // 16)]:
-        for gap in (4, 7, 18):
-            for left in (x - width, x - width / 2, x):
-                yield Bbox.from_bounds(left, y + gap, width, SIZE)
-                yield Bbox.from_bounds(left, y - gap - SIZE, width, SIZE)
+    some = points[:: -max(1, len(points) // 16)]
+    for (x, y), gap in (*product(some, (4, 7)), *product(some, (20, 34))):
+        for left in (x - width, x - width / 2, x):
+            yield Bbox.from_bounds(left, y + gap, width, SIZE)
+            yield Bbox.from_bounds(left, y - gap - SIZE, width, SIZE)
 
 
 def _has_room(box: Bbox, taken: list[Bbox], chart: Chart) -> bool:
@@ -292,14 +292,8 @@ def bar_chart(
 ) -> Markup:
     """Bars below one another with their figures at their ends; those to compare with are hollow.
 
-    Args:
-        bars: one row each; a figure that has no place on the axis is written all the same.
-        title: what the chart shows.
-        value_label: what the lengths are.
-        write: how a figure is written.
-        names: what the full bars are, and what the hollow ones.
-        missing: what stands in place of a figure that is None.
-        log: whether equal ratios take equal lengths.
+    `write` is how a figure is written, also one that has no place on the axis; `names` tell what
+    the full bars are and what the hollow ones, `missing` stands in place of what is None.
     """
     given = [one for bar in bars for one in (bar.value, bar.other, bar.low, bar.high)]
     values = np.array([one for one in given if one is not None], dtype=np.float64)
@@ -316,14 +310,7 @@ def bar_chart(
     for bar in bars:
         figures = [bar.value] if bar.other is None else [bar.value, bar.other]
         texts = [shorten(missing if one is None else write(one), WIDTH / 3) for one in figures]
-        lines = wrap(bar.name, 0.36 * WIDTH, n_lines=3)
-        row = LINE * max(len(lines), len(figures)) + _GAP
-        middle = chart.height + row / 2
-        for y, line in zip(_around(middle, len(lines)), lines, strict=True):
-            chart.write(line, (0, y), (-8, 0), ("axes fraction", "data"), ha="right")
-        for k, y in enumerate(_around(middle, len(figures))):
-            _draw_bar(chart, figures[k], texts[k], y, start, None if k else (bar.low, bar.high))
-        chart.height += row
+        chart.height += _draw_row(chart, bar, texts, start)
         said = ", ".join(" ".join(pair).strip() for pair in zip(names, texts, strict=False))
         told.append(f"{bar.name}: {said}")
     chart.axes.set(ylim=(chart.height, 0), yticks=[])
@@ -345,26 +332,26 @@ def _around(middle: float, n_lines: int) -> list[float]:
     return [middle + LINE * (k - (n_lines - 1) / 2) for k in range(n_lines)]
 
 
-def _draw_bar(
-    chart: Chart,
-    value: float | None,
-    text: str,
-    y: float,
-    start: float,
-    interval: tuple[float, float] | None,
-) -> None:
-    """A full bar with its interval, or a hollow one where an interval makes no sense."""
+def _draw_row(chart: Chart, bar: Bar, texts: Sequence[str], start: float) -> float:
+    """The name, the bar with its interval and the hollow one below it; the height they take."""
     log = chart.axes.get_xscale() == "log"
-    is_drawn = value is not None and bool(drawable(value, log=log))
-    end = start
-    if value is not None and is_drawn:
-        look = _HOLLOW if interval is None else _FULL
-        chart.axes.barh(y, value - start, _BAR, start, gid="bar", **look)
-        end = max(value, start)
-    if interval is not None and drawable(interval, log=log).all():
-        chart.axes.plot(interval, [y, y], "|-", color=INK, linewidth=1.5, gid="interval")
-        end = max(end, *interval)
-    chart.write(text, (end, y), (6, 0), color=INK if is_drawn and interval else MUTED)
+    lines = wrap(bar.name, 0.36 * WIDTH, n_lines=3)
+    height = LINE * max(len(lines), len(texts)) + _GAP
+    middle = chart.height + height / 2
+    for y, line in zip(_around(middle, len(lines)), lines, strict=True):
+        chart.write(line, (0, y), (-8, 0), ("axes fraction", "data"), ha="right")
+    for k, y in enumerate(_around(middle, len(texts))):
+        value, end, ends = (bar.value, bar.other)[k], start, (bar.low, bar.high)
+        is_drawn = value is not None and bool(drawable(value, log=log))
+        if value is not None and is_drawn:
+            look = _HOLLOW if k else _FULL
+            chart.axes.barh(y, value - start, _BAR, start, gid="bar", **look)
+            end = max(value, start)
+        if not k and drawable(ends, log=log).all():
+            chart.axes.plot(ends, [y, y], "|-", color=INK, linewidth=1.5, gid="interval")
+            end = max(end, *ends)
+        chart.write(texts[k], (end, y), (6, 0), color=MUTED if k or not is_drawn else INK)
+    return height
 
 
 @drawing()

@@ -33,10 +33,10 @@ def tick_labels(ticks: Sequence[float]) -> tuple[str, ...]:
     return tuple(_minus(f"{tick:,.{n}f}") for tick, n in zip(ticks, n_decimals, strict=True))
 
 
-def _with_power(value: float) -> str:
+def _with_power(value: float, n_digits: int = 6) -> str:
     if not value:
         return "0"
-    mantissa, exponent = f"{value:.6e}".split("e")
+    mantissa, exponent = f"{value:.{n_digits}e}".split("e")
     power = "10" + str(int(exponent)).translate(_SUPERSCRIPTS)
     digits = mantissa.rstrip("0").rstrip(".")
     return _minus(f"{digits}×{power}".removeprefix("1×").replace("-1×", "-"))
@@ -55,8 +55,8 @@ def format_number(value: float) -> str:
     if not math.isfinite(value):
         return "–"
     is_long = not 1e-4 <= abs(value) < 1e7 and not float(value).is_integer()
-    if abs(value) >= 1e15 or (value and is_long):
-        return _with_power(float(f"{value:.2e}"))
+    if abs(value) >= 1e15 or is_long:
+        return _with_power(value, 2)
     written = f"{value:,.{_n_decimals([value])}f}"
     return _minus(written.rstrip("0").rstrip(".") if "." in written else written)
 

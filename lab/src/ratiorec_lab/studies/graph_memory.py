@@ -55,7 +55,7 @@ def measure(folder: Path, *, n_users: int, n_items: int) -> dict[str, Any]:
     """Build the graph in this process."""
     from ratiorec.data.interactions import Interactions
     from ratiorec.data.vocabulary import Vocabulary
-    from ratiorec.encoders.lightgcn import Graph
+    from ratiorec.encoders.encoder import Graph
     from ratiorec_lab.bench.clock import CPU, seconds_of
     from ratiorec_lab.bench.side_by_side import peak_mb, restarted_peak_mb
 

@@ -230,7 +230,7 @@ def read_id_list(path: Path, *, kind: str) -> Vocabulary:
     """The vocabulary of an id list; integers where every id is printed as one."""
     import pyarrow as pa
 
-    from ratiorec.data.vocabulary import as_integers
+    from ratiorec.data.formats.identifiers import as_integers
 
     try:
         header, *lines = path.read_bytes().decode().removesuffix("\n").split("\n")

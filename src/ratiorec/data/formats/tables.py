@@ -13,10 +13,8 @@ import pyarrow.types as types
 from numpy.typing import NDArray
 
 from ratiorec.data.formats.files import Columns, Positions
-from ratiorec.data.interactions import Interactions
-from ratiorec.data.vocabulary import (
+from ratiorec.data.formats.identifiers import (
     Place,
-    Vocabulary,
     encode_ids,
     holds_text,
     objects_to_arrow,
@@ -25,6 +23,8 @@ from ratiorec.data.vocabulary import (
     to_arrow,
     unwrapped,
 )
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError, NoPairsError
 
 _ROWS_AT_ONCE = 1 << 20  # the text of so many rows is in memory, all others only as codes
