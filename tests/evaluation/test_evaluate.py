@@ -262,7 +262,7 @@ def test_figures_and_intervals_do_not_depend_on_the_number_of_threads() -> None:
     script = """
 import json, numpy as np
 from ratiorec.evaluation.evaluate import evaluate
-from ratiorec.scorers.user_items import UserItems
+from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers import InnerProduct
 rng = np.random.default_rng(0)
 pairs = UserItems(np.arange(0, 2001, 2), rng.integers(500, size=2000).astype(np.int32))

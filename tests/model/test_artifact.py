@@ -17,10 +17,10 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.model.artifact import Artifact
-from ratiorec.model.item_map import ItemMap
 from ratiorec.model.query import Query
 from ratiorec.model.store import read_model, write_model
 from ratiorec.scorers import SCORERS, InnerProduct
+from ratiorec.scorers.factors import ItemMap
 from ratiorec.scorers.scorer import UserItems
 from support.small_scorers import MAKERS
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import ModelError
-from ratiorec.model import item_map
-from ratiorec.model.item_map import ItemMap, principal_plane
+from ratiorec.scorers import factors as item_map
+from ratiorec.scorers.factors import ItemMap, principal_plane
 from support.small_scorers import MAKERS, random_floats, random_rows
 
 

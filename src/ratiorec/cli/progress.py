@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import (
@@ -20,7 +21,9 @@ from rich.progress import (
 )
 
 from ratiorec.cli import options as o
-from ratiorec.training.fit import EpochFinished, StepTaken
+
+if TYPE_CHECKING:
+    from ratiorec.training.fit import EpochFinished, StepTaken
 
 
 class FitProgress:
@@ -53,6 +56,8 @@ class FitProgress:
         self._bar.stop()
 
     def __call__(self, event: StepTaken | EpochFinished) -> None:
+        from ratiorec.training.fit import StepTaken
+
         if isinstance(event, StepTaken):
             self._step(event)
         else:

@@ -16,7 +16,6 @@ from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluation.evaluate import Report, evaluate
 from ratiorec.model.foldin.intake import Addition, add_pairs, grown, propagated
 from ratiorec.model.foldin.rules import FoldedUsers, Provenance, Rule, folded, rule_for
-from ratiorec.model.item_map import ItemMap
 from ratiorec.model.query import (
     Ids,
     Query,
@@ -35,6 +34,7 @@ from ratiorec.model.store import (
     write_model,
 )
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_fallback_users
+from ratiorec.scorers.factors import ItemMap
 from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Exact, Progress, Ranking, blocked_items

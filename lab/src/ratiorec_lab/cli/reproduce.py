@@ -19,12 +19,12 @@ from rich.text import Text
 
 from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError
-from ratiorec.training.fit import EpochFinished, StepTaken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from ratiorec.data.interactions import Dataset
+    from ratiorec.training.fit import EpochFinished, StepTaken
     from ratiorec_lab.reproduce.cells import Cell
     from ratiorec_lab.reproduce.plan import Plan
     from ratiorec_lab.reproduce.records import CellFiles
@@ -74,6 +74,8 @@ class ReproduceProgress:
 
     def __call__(self, event: StepTaken | EpochFinished) -> None:
         """Its training goes on."""
+        from ratiorec.training.fit import StepTaken
+
         if isinstance(event, StepTaken):
             self._step(event)
             return
