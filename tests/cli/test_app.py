@@ -207,3 +207,23 @@ def test_json_is_one_object_and_nothing_else(cli: CommandLine, arguments: list[s
     outcome = cli(*arguments, "--json")
     assert (outcome.code, outcome.err) == (0, "")
     assert isinstance(json.loads(outcome.out), dict)
+
+
+@pytest.mark.parametrize(
+    "words", [("bench",), ("demo",), ("reproduce",), ("compare", "x.csv", "--presets", "ease")]
+)
+def test_without_the_laboratory_its_commands_say_in_one_line_how_to_get_it(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    code = (
+        "import importlib.metadata as m; m.entry_points = lambda **_: []\n"
+        "from ratiorec.cli.app import main; main()"
+    )
+    if words[0] == "compare":
+        (tmp_path / "x.csv").write_text("user_id,item_id\na,b\n")
+        words = (*words, "--report", "report.html")
+    command = [sys.executable, "-c", code, *words]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1
+    assert "pip install ratiorec-lab" in done.stderr
