@@ -90,3 +90,18 @@ def test_peak_memory_is_in_megabytes() -> None:
     held[::4096] = bytes(len(held[::4096]))
     assert 10 < before <= machine.peak_memory_mb() < 2**20
     assert machine.peak_memory_mb() >= 64
+
+
+def test_a_gpu_is_named_and_bounds_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever torch says of the GPU, as far as a machine without one can tell."""
+    import torch
+
+    calls: list[str] = []
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"a GPU at {device}")
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**30, 2**33))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: calls.append("emptied"))
+    monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", calls.append)
+    assert machine.describe_machine("cuda:1")["accelerator"] == "a GPU at cuda:1"
+    assert machine.available_memory_mb("cuda:1") == pytest.approx(0.9 * 2**10)
+    machine.release_memory("cuda:1")
+    assert calls == ["emptied", "emptied", "cuda:1"]

@@ -670,3 +670,12 @@ def test_weights_of_items_are_shared_by_a_model_for_other_histories() -> None:
     found = model.fold_in([[1]])
     assert isinstance(found.histories, UserItems)
     assert found.scorer.arrays()["weights"] is model.scorer.weights
+
+
+def test_neighbours_take_new_items_in_only_where_the_settings_say_how() -> None:
+    """Settings that are not whole tell nothing, and the refusal says what would do."""
+    model = model_of("neighbours")
+    for settings in ({}, {"solver": {"kind": "item-knn"}}):
+        told = replace(model, settings=settings)
+        with pytest.raises(ConfigError, match="new items for a neighbours model"):
+            told.partial_fit(pairs_of_ids((0, 500)))

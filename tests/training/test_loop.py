@@ -4,10 +4,13 @@ import itertools
 import json
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from ratiorec.batches.users import Batch
 from ratiorec.data.interactions import Interactions
@@ -17,8 +20,10 @@ from ratiorec.errors import ConfigError, DivergenceError
 from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.kernels.pointwise import KULLBACK_LEIBLER
+from ratiorec.losses import Loss
 from ratiorec.losses.density_ratio import DensityRatio, UniformWeights
 from ratiorec.settings import Settings, Training, UserBatches
+from ratiorec.shapes import Embeddings
 from ratiorec.training.loop import GradientTraining
 from support.small_data import checkerboard, random_interactions
 
@@ -319,3 +324,17 @@ def test_the_other_squares_of_a_checkerboard_are_ranked_below_the_held_out_ones(
     unlike = np.where(colour == 1, scores, -np.inf).max(axis=1)
     found = scores[board.pair_users[held_out], board.indices[held_out]]
     assert (found > unlike).all()
+
+
+def test_a_loss_that_is_not_a_number_is_refused_by_name() -> None:
+    @dataclass(frozen=True)
+    class PerUser(Loss):
+        """Forgets the mean."""
+
+        name: ClassVar[str] = "per-user"
+
+        def __call__(self, embeddings: Embeddings, batch: Batch) -> Tensor:
+            return embeddings.users.sum(1)
+
+    with pytest.raises(ConfigError, match=r"risk per-user; found: a tensor of shape \(5,\)"):
+        take(start(risk=PerUser()), 1)  # type: ignore[arg-type]
