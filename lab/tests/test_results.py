@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +18,6 @@ from ratiorec.errors import ConfigError
 from ratiorec_lab.bench.race import settings_of
 from ratiorec_lab.reproduce.cells import cell_of
 from ratiorec_lab.reproduce.records import CellFiles
-from support.command_line import CommandLine
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "results"
@@ -140,22 +138,3 @@ def test_every_case_that_is_a_preset_can_be_measured_again() -> None:
             label = case["name"] if case["target"] == "step" else case["execution"]
             if case["target"] in ("step", "fit", "frontier"):
                 settings_of(label.replace("+results/", f"+{RESULTS}/"))
-
-
-@pytest.mark.parametrize(
-    ("protocol", "report"), [("validated", "report.md"), ("paper", "report-paper.md")]
-)
-def test_each_report_follows_from_the_files_alone(
-    protocol: str,
-    report: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    for name in ("cells", "datasets", "failures"):
-        if (REPRODUCED / name).exists():
-            shutil.copytree(REPRODUCED / name, tmp_path / name)
-    cli = CommandLine(monkeypatch, capsys)
-    told = cli("reproduce", "all", "--report-only", "--protocol", protocol, "--out", tmp_path)
-    assert told.code == 0
-    assert (tmp_path / report).read_text() == (REPRODUCED / report).read_text()

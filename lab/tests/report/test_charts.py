@@ -124,7 +124,7 @@ def test_every_colour_of_a_chart_has_one_for_the_dark() -> None:
     assert all(f'[style*="{one}"]' in chart_rules() for one in used)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(data=st.lists(points, max_size=3), log_x=st.booleans(), log_y=st.booleans(), mark=anything)
 def test_any_lines_give_a_chart_with_all_points_in_its_frame(data, log_x, log_y, mark):
     series = [Series(f"s{k}", [x for x, _ in p], [y for _, y in p]) for k, p in enumerate(data)]
@@ -135,7 +135,7 @@ def test_any_lines_give_a_chart_with_all_points_in_its_frame(data, log_x, log_y,
     assert "nan" not in svg
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     rows=st.lists(st.tuples(*[st.none() | anything] * 2, anything, anything), max_size=4),
     log=st.booleans(),

@@ -40,7 +40,7 @@ def strokes(svg: str) -> list[str]:
     return [next(group.iter("path")).attrib["style"] for group in groups]
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     data=st.lists(st.builds(Series, names, points, st.booleans()), max_size=4),
     log_x=st.booleans(),
@@ -54,7 +54,7 @@ def test_any_curves_give_a_well_formed_chart_and_table(data, log_x, log_y):
     assert "nan" not in svg
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     data=st.lists(st.builds(Bar, names, st.none() | anything, st.none() | anything), max_size=6),
     log=st.booleans(),

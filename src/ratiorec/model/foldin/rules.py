@@ -189,10 +189,10 @@ class Provenance(NamedTuple):
 
     @classmethod
     def read(cls, card: Mapping[str, Any], *, n_items: int, n_pairs: int) -> Provenance:
-        """From the card of a model that has so many items and pairs now.
+        """From the model card of a model that has so many items and pairs now.
 
         Raises:
-            ModelError: The card holds numbers that cannot be.
+            ModelError: The model card holds numbers that cannot be.
         """
         since = _number(card, "pairs_since", 0, most=n_pairs)
         return cls(_number(card, "trained_items", n_items, most=n_items), n_pairs - since)
