@@ -1,4 +1,4 @@
-"""What requests and answers look like, for checking the first and describing both."""
+"""Schemas of requests and answers, for checking the first and describing both."""
 
 from __future__ import annotations
 

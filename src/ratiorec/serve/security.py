@@ -1,4 +1,4 @@
-"""Who may ask, and what a browser may do with the answers."""
+"""Access: API keys, and what a browser may do with the answers."""
 
 from __future__ import annotations
 
