@@ -1,4 +1,4 @@
-"""How long a user takes whom training has not seen (cold start), alone and among a thousand.
+"""Time of folding in a user whom training has not seen (cold start), alone and among a thousand.
 
     python -m ratiorec_lab.studies.fold_in
     python -m ratiorec_lab.studies.fold_in --epochs 1 --users 50       # a quick look

@@ -1,4 +1,4 @@
-"""How good lists are after pairs have come in, beside those of a model trained on all pairs.
+"""Quality of lists after pairs have come in, beside those of a model trained on all pairs.
 
     python -m ratiorec_lab.studies.fold_in_quality --splits 5 --first 4
     python -m ratiorec_lab.studies.fold_in_quality --hold-out pairs

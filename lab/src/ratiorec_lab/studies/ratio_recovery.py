@@ -1,4 +1,4 @@
-"""How well the ratio is recovered where the truth is known.
+"""Recovery of the ratio where the truth is known.
 
     python -m ratiorec_lab.studies.ratio_recovery
     python -m ratiorec_lab.studies.ratio_recovery --seeds 0 --generators logistic --l2 0.05

@@ -1,4 +1,4 @@
-"""What studies share: their options, processes of their own, and how a result is printed.
+"""Parts that studies share: their options, processes of their own, and how a result is printed.
 
 It imports no torch, so that a process which is measured is not charged with it.
 """
