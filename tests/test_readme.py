@@ -45,3 +45,16 @@ def test_the_commands_run_in_the_order_they_are_printed(tmp_path, monkeypatch):
             main()
         assert stopped.value.code in (0, None), line
     assert Path("lists.parquet").exists()
+
+
+def test_every_import_on_the_pages_works() -> None:
+    """Except that of the loss which docs/extending.md adds."""
+    lines = [
+        line
+        for page in sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+        for line in page.read_text(encoding="utf-8").splitlines()
+        if line.startswith("from ratiorec") and "candidate_softmax" not in line
+    ]
+    assert len(lines) > 5
+    for line in lines:
+        exec(line, {})

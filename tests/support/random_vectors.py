@@ -7,7 +7,7 @@ import numpy as np
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers.scorer import UserItems
-from ratiorec_lab.bench.stand_in import random_model
+from ratiorec_lab.bench.random_data import random_model
 
 
 def vector_model(n_users: int, n_items: int, dimension: int) -> Artifact:

@@ -16,7 +16,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.sinks import Sink
-from ratiorec_lab.bench.stand_in import random_model
+from ratiorec_lab.bench.random_data import random_model
 
 Row = tuple[Any, Any, float, int]
 

@@ -200,7 +200,7 @@ class Provenance(NamedTuple):
     def written(
         self, card: Mapping[str, Any], rule: Rule | None, *, n_pairs: int
     ) -> dict[str, Any]:
-        """The card of the model when it has so many pairs, with the ridge that training told."""
+        """The model card when it has so many pairs, with the ridge that training told."""
         since = {"pairs_since": n_pairs - self.n_pairs, "trained_items": self.n_items}
         ridge = {"fold_in": rule.kept_ridge()} if isinstance(rule, UserProblem) else {}
         return {**card, **since, **ridge}
@@ -210,8 +210,8 @@ def _number(card: Mapping[str, Any], name: str, otherwise: int, *, most: int) ->
     found = card.get(name, otherwise)
     if type(found) is not int or not 0 <= found <= most:
         raise ModelError(
-            "the card of the model holds what cannot be",
-            where=f"{name} in the card of the model",
+            "the model card holds what cannot be",
+            where=f"{name} in the model card",
             found=repr(found),
             wanted=f"a whole number from 0 to {most:,}",
         )
