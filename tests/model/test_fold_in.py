@@ -623,7 +623,7 @@ def test_a_new_item_of_new_users_is_known_to_an_autoencoder_by_what_else_they_ha
 @pytest.mark.parametrize(
     ("name", "value"), [("pairs_since", "many"), ("pairs_since", -5), ("trained_items", 10**9)]
 )
-def test_a_gpu_that_cannot_be_is_refused(name: str, value: Any) -> None:
+def test_a_model_card_that_cannot_be_is_refused(name: str, value: Any) -> None:
     model = random_model().with_card({name: value})
     with pytest.raises(ModelError, match=f"{name} in the model card"):
         model.partial_fit(pairs_of_ids((0, 3)))
