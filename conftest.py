@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 import os
+from collections.abc import Iterator
+from typing import Any
 
+import pytest
 from hypothesis import settings
-from jaxtyping import install_import_hook
 
-from support import shape_checks  # noqa: F401  # named to the hook below
+from support.browser import started_browser
+from support.shape_checks import check_signatures
 
 # the tensors here are small: two threads wait for each other longer than they work, and far
 # longer when test processes share the cores; tests of threads set their own number
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# from here on these modules check the axes in their signatures, at every call
-install_import_hook(
+check_signatures(
     [
         "ratiorec.batches.pairs",
         "ratiorec.batches.static",
@@ -28,8 +31,7 @@ install_import_hook(
         "ratiorec.kernels",
         "ratiorec.solvers.wmf",
         "ratiorec.training.loop",
-    ],
-    "support.shape_checks.checked",
+    ]
 )
 
 settings.register_profile("local", deadline=None, max_examples=30)
@@ -40,3 +42,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "local")
 collect_ignore_glob = (
     [] if importlib.util.find_spec("triton") else ["src/ratiorec/kernels/triton/*.py"]
 )
+
+
+def pytest_collection_finish() -> None:
+    """Takes what was imported out of the garbage collector's sight: fits run it often."""
+    gc.collect()
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The one browser of this process."""
+    started = started_browser(tmp_path_factory.mktemp("browser") / "profile")
+    yield started
+    started.quit()

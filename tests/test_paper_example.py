@@ -8,7 +8,7 @@ import inspect
 import json
 import math
 import re
-import subprocess
+import runpy
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -270,16 +270,21 @@ def write_folder(folder: Path, data: Interactions) -> None:
         (folder / name).write_text("".join(" ".join(map(str, line)) + "\n" for line in part))
 
 
-def test_the_command_prints_a_line_of_json(tmp_path: Path, data: Interactions) -> None:
+def test_the_command_prints_a_line_of_json(
+    tmp_path: Path,
+    data: Interactions,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     write_folder(tmp_path, data)
-    command = [sys.executable, str(SOURCE), str(tmp_path), "--epochs", "6", "--json"]
-    done = subprocess.run(
-        [*command, "--validation", "0.2"], capture_output=True, text=True, check=True
-    )
-    result = json.loads(done.stdout)
+    options = ["--epochs", "6", "--json", "--validation", "0.2"]
+    monkeypatch.setattr(sys, "argv", [str(SOURCE), str(tmp_path), *options])
+    runpy.run_path(str(SOURCE), run_name="__main__")
+    out, err = capsys.readouterr()
+    result = json.loads(out)
     assert list(result) == ["recall@20", "ndcg@20", "seconds", "epochs"]
     assert 0 < result["ndcg@20"] <= 1
     assert result["epochs"] in (5, 6)
-    progress = [line for line in done.stderr.splitlines() if "steps/s" in line]
+    progress = [line for line in err.splitlines() if "steps/s" in line]
     assert len(progress) == 6 + result["epochs"]
     assert all(line.endswith("s left") for line in progress)

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from ratiorec import presets
 from ratiorec.cli import main
+from ratiorec.config import resolve
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -37,6 +39,12 @@ def test_the_commands_run_in_the_order_they_are_printed(tmp_path, monkeypatch):
     held_out = [(u, items[(n + 6) % 11]) for n, u in enumerate(users)]
     Path("held_out.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in held_out))
     Path("today.csv").write_text("user,item\nada,leek\nzoe,tea\nzoe,kale\n")
+    # as printed, but for how long they train
+    short = {
+        name: resolve(presets.PRESETS[name], assignments=["training.epochs=30"])
+        for name in ("dregn-cf", "lightgcn")
+    }
+    monkeypatch.setattr(presets, "PRESETS", {**presets.PRESETS, **short})
     run = commands()
     assert len(run) >= 6
     for line in run:

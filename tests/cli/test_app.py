@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
 import json
 import os
 import shlex
@@ -14,7 +16,7 @@ import typer
 from typer.testing import CliRunner
 
 import ratiorec
-from ratiorec.cli import doctor
+from ratiorec.cli import compare, doctor
 from ratiorec.cli.app import app
 from ratiorec.errors import DataError
 from support.command_line import CommandLine, has_full_device, in_a_process
@@ -209,21 +211,24 @@ def test_json_is_one_object_and_nothing_else(cli: CommandLine, arguments: list[s
     assert isinstance(json.loads(outcome.out), dict)
 
 
+@pytest.fixture
+def without_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command line that was imported where no other distribution adds to it."""
+    for module in (importlib.metadata, compare):
+        monkeypatch.setattr(module, "entry_points", lambda **_: [])
+    monkeypatch.delitem(sys.modules, "ratiorec.cli.app")
+    monkeypatch.setattr(ratiorec.cli, "app", importlib.import_module("ratiorec.cli.app"))
+
+
 @pytest.mark.parametrize(
     "words", [("bench",), ("demo",), ("reproduce",), ("compare", "x.csv", "--presets", "ease")]
 )
+@pytest.mark.usefixtures("without_lab")
 def test_without_the_laboratory_its_commands_say_in_one_line_how_to_get_it(
-    words: tuple[str, ...], tmp_path: Path
+    cli: CommandLine, words: tuple[str, ...], tmp_path: Path
 ) -> None:
-    code = (
-        "import importlib.metadata as m; m.entry_points = lambda **_: []\n"
-        "from ratiorec.cli.app import main; main()"
-    )
     if words[0] == "compare":
         (tmp_path / "x.csv").write_text("user_id,item_id\na,b\n")
         words = (*words, "--report", "report.html")
-    command = [sys.executable, "-c", code, *words]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.count("\n") == 1
-    assert "pip install ratiorec-lab" in done.stderr
+    assert "pip install ratiorec-lab" in cli(*words).refusal
+    assert "ratiorec-lab, not installed" in cli("bench", "--help").out

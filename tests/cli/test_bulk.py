@@ -14,21 +14,29 @@ from pathlib import Path
 import pytest
 
 from ratiorec.model.artifact import Artifact
-from support.command_line import CommandLine, full_disk, in_a_process
+from support.command_line import CommandLine, full_disk
 from support.postgres_server import PASSWORD, PostgresServer, postgres
 from support.sink_places import expected, in_parquet, in_sqlite, small_model
 
 __all__ = ["postgres"]
 
 MANY = small_model(n_users=2_000)
+ENOUGH = small_model(n_users=600)
 ONE_BY_ONE = ("--block-users", 1, "-k", 5)
 
 
 @pytest.fixture
 def many(tmp_path: Path) -> Path:
-    """A model of so many users that a command for one after another can be met half-way."""
+    """A model of so many users that their lists do not fit on a small disk."""
     MANY.save(tmp_path / "many")
     return tmp_path / "many"
+
+
+@pytest.fixture
+def enough(tmp_path: Path) -> Path:
+    """A model of so many users that a command for one after another can be met half-way."""
+    ENOUGH.save(tmp_path / "enough")
+    return tmp_path / "enough"
 
 
 def test_everyone_goes_to_sqlite(cli: CommandLine, model: Path, trained: Artifact) -> None:
@@ -123,26 +131,26 @@ NOBODY_LEFT = "1 of 2,000 users have no item left to list\n"
 
 @pytest.mark.parametrize("place", ["lists.parquet", "sqlite:///lists.db"])
 def test_a_killed_command_run_again_finishes_with_the_same_rows(
-    many: Path, tmp_path: Path, place: str
+    cli: CommandLine, enough: Path, tmp_path: Path, place: str
 ) -> None:
-    words = ("recommend", many, "--all", *ONE_BY_ONE, "-o", place)
+    words = ("recommend", enough, "--all", *ONE_BY_ONE, "-o", place)
     process = started(words, tmp_path)
     wait_until(lambda: n_done(tmp_path, place) >= 20, process)
     process.kill()
     process.communicate()
-    assert 20 <= n_done(tmp_path, place) < 2_000
+    assert 20 <= n_done(tmp_path, place) < 600
     assert not (tmp_path / "lists.parquet").exists()
-    done = in_a_process(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "users were written before; going on after them" in done.stderr
-    assert rows_in(tmp_path, place) == expected(MANY)
+    done = cli(*words)
+    assert done.code == 0, done.err
+    assert "users were written before; going on after them" in done.err
+    assert rows_in(tmp_path, place) == expected(ENOUGH)
 
 
 def test_a_database_that_goes_away_half_way_is_told_and_the_same_command_finishes(
-    many: Path, tmp_path: Path, postgres: PostgresServer
+    cli: CommandLine, enough: Path, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     url = postgres.new_database()
-    words = ("recommend", many, "--all", *ONE_BY_ONE, "-o", url)
+    words = ("recommend", enough, "--all", *ONE_BY_ONE, "-o", url)
     process = started(words, tmp_path)
     try:
         wait_until(lambda: n_done_in(postgres, url) >= 20, process)
@@ -152,34 +160,34 @@ def test_a_database_that_goes_away_half_way_is_told_and_the_same_command_finishe
         postgres.start()
     assert (process.returncode, out) == (2, "")
     kept, refusal = err.splitlines()
-    assert kept.endswith("of 2,000 users are written; the same command goes on after them")
+    assert kept.endswith("of 600 users are written; the same command goes on after them")
     assert refusal.startswith("ratiorec: the rows could not be written to the database (where: ")
     assert "sesame" not in err
     lists = "SELECT user_id, item_id, rank FROM recommendations ORDER BY 1, 3"
-    rows = [(user, item, rank) for user, item, _, rank in expected(MANY)]
+    rows = [(user, item, rank) for user, item, _, rank in expected(ENOUGH)]
     n_users = n_done_in(postgres, url)
     n_told = int(kept.split()[0].replace(",", ""))
     assert n_users - n_told in (0, 1)  # the answer to the last commit may be lost on its way
     assert postgres.execute(lists, url) == [row for row in rows if row[0] < 3 * n_users]
-    done = in_a_process(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr.startswith(f"{n_users:,} users were written before")
+    done = cli(*words)
+    assert done.code == 0, done.err
+    assert done.err.startswith(f"{n_users:,} users were written before")
     assert postgres.execute(lists, url) == rows
 
 
 def test_a_killed_command_leaves_whole_lists_in_postgresql(
-    many: Path, tmp_path: Path, postgres: PostgresServer
+    cli: CommandLine, enough: Path, tmp_path: Path, postgres: PostgresServer
 ) -> None:
     url = postgres.new_database()
-    words = ("recommend", many, "--all", *ONE_BY_ONE, "-o", url)
+    words = ("recommend", enough, "--all", *ONE_BY_ONE, "-o", url)
     process = started(words, tmp_path)
     wait_until(lambda: n_done_in(postgres, url) >= 20, process)
     process.kill()
     process.communicate()
-    done = in_a_process(*words, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = cli(*words)
+    assert done.code == 0, done.err
     lists = "SELECT user_id, item_id, rank FROM recommendations ORDER BY 1, 3"
-    rows = [(user, item, rank) for user, item, _, rank in expected(MANY)]
+    rows = [(user, item, rank) for user, item, _, rank in expected(ENOUGH)]
     assert postgres.execute(lists, url) == rows
 
 

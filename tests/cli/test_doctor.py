@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import ratiorec
 from ratiorec.cli.doctor import CORE, EXTRAS, examine
@@ -54,6 +55,21 @@ def test_where_models_are_only_served_there_is_no_torch_to_ask(
     found = examine()
     assert found["machine"]["device"] == "none to train on"
     assert found["kernels"] == {"top-k": "numpy, exact"}
+
+
+def test_on_a_gpu_the_kernels_are_those_of_triton_or_it_is_advised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda index: f"GPU {index}")
+    for spec, word in ((object(), "Triton"), (None, "pip install triton")):
+        find = lambda name, spec=spec: spec if name == "triton" else object()  # noqa: E731
+        monkeypatch.setattr(importlib.util, "find_spec", find)
+        found = examine()
+        assert (found["machine"]["device"], found["machine"]["cuda"]) == ("cuda", "GPU 0, GPU 1")
+        for part in ("mean of layers", "positives", "unlabelled term"):
+            assert word in found["kernels"][part]
 
 
 def test_a_missing_core_library_does_not_end_the_examination(

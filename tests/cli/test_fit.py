@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from ratiorec.model.store import read_model
 from ratiorec.training.checkpoint import FILE
 from ratiorec.training.fit import StepTaken
 from support.command_line import QUICK, CommandLine, everything_in
+from support.forked_command import ForkedCommand
 
 
 def arrays(model: Path) -> dict[str, bytes]:
@@ -250,7 +249,7 @@ def test_after_training_signals_mean_what_they_did_before(cli: CommandLine, clic
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+def wait_for(path: Path, process: ForkedCommand) -> None:
     while not path.exists():
         assert process.poll() is None, process.communicate()
         time.sleep(0.002)
@@ -262,15 +261,10 @@ def test_a_real_ctrl_c_in_a_process_of_its_own(
     options = (*QUICK, "--validation", "0", "--set", "training.epochs=60")
     slowly = ("--checkpoint-seconds", "0")  # so that the signal comes in time
     command = ("fit", str(clicks), "-o", "model", *options, *slowly)
-    with subprocess.Popen(
-        [sys.executable, "-m", "ratiorec.cli", *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        wait_for(tmp_path / "model.training.jsonl", process)
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+    process = ForkedCommand(*command)
+    wait_for(tmp_path / "model.training.jsonl", process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert "with --resume goes on from here" in err
     assert "Traceback" not in err

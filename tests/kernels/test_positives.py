@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from jaxtyping import TypeCheckError
+from beartype.roar import BeartypeCallHintParamViolation
 
 from ratiorec.kernels.pointwise import pair_scores, user_sums
 
@@ -16,7 +16,7 @@ def test_a_pair_scores_the_inner_product_of_its_vectors() -> None:
 
 def test_vectors_of_different_dimensions_are_noticed() -> None:
     first = torch.zeros(1, dtype=torch.int64)
-    with pytest.raises(TypeCheckError):
+    with pytest.raises(BeartypeCallHintParamViolation):
         pair_scores(torch.ones(2, 3), torch.ones(2, 1), first, first)
 
 

@@ -5,10 +5,6 @@ python -m pytest --noconftest tests/kernels/test_triton_positives.py
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -16,22 +12,10 @@ import torch
 from torch import Tensor
 
 from ratiorec.kernels.pointwise import pair_scores, user_sums
+from support.interpreted_kernels import Interpreter, interpreter
 from support.triton_marks import needs_a_gpu, needs_interpreter
 
-# the interpreter must be chosen before a kernel is read, so it has a process of its own
-INTERPRETED = """
-import sys
-import torch
-from ratiorec.kernels.triton.positives import PairScores, UserSums
-
-users, items, rows, columns, outer = torch.load(sys.argv[1])
-users.requires_grad_(), items.requires_grad_()
-scores = PairScores.apply(users, items, rows, columns)
-values = torch.stack([scores, scores.square(), scores.sin()], -1)
-sums = UserSums.apply(values, rows, len(users))
-(sums * outer).sum().backward()
-torch.save((scores.detach(), sums.detach(), users.grad, items.grad), sys.argv[2])
-"""
+__all__ = ["interpreter"]
 
 
 class Case(NamedTuple):
@@ -90,15 +74,10 @@ def assert_close_to_autograd(case: Case, found: Found, *, tolerance: float) -> N
     [draw(9, 7, 160, 5), draw(6, 11, 30, 16, n_spare=0), draw(4, 3, 2, 1)],
     ids=["many pairs of few users", "no spare place", "one dimension"],
 )
-def test_the_kernels_give_scores_sums_and_their_gradient(case: Case, tmp_path: Path) -> None:
-    given, made = tmp_path / "given.pt", tmp_path / "made.pt"
-    torch.save(tuple(case), given)
-    subprocess.run(
-        [sys.executable, "-c", INTERPRETED, str(given), str(made)],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        check=True,
-    )
-    assert_close_to_autograd(case, Found(*torch.load(made)), tolerance=1e-5)
+def test_the_kernels_give_scores_sums_and_their_gradient(
+    case: Case, interpreter: Interpreter
+) -> None:
+    assert_close_to_autograd(case, Found(*interpreter.positives(*case)), tolerance=1e-5)
 
 
 @needs_a_gpu

@@ -5,11 +5,6 @@ python -m pytest --noconftest tests/kernels/test_triton_propagation.py
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -17,44 +12,17 @@ from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import Graph, normalised_adjacency
-from ratiorec.kernels.blocks import Adjacency
+from support.interpreted_kernels import Interpreter, interpreter
 from support.small_data import interactions, random_interactions
 from support.triton_marks import needs_a_gpu, needs_interpreter
 
+__all__ = ["interpreter"]
+
 CPU = torch.device("cpu")
+LONG = 18  # rows with more neighbours are summed alone
 # rows longer and shorter than what is summed at once, and a user and an item without pairs
 DATA = random_interactions(np.random.default_rng(0), n_users=60, n_items=50, n_pairs=900)
 SPARSE = interactions([0, 0, 1, 2], [0, 1, 1, 2], n_users=4, n_items=4)
-# the interpreter must be chosen before a kernel is read, so it has a process of its own
-INTERPRETED = """
-import sys
-import numpy as np
-import torch
-from ratiorec.kernels.blocks import Adjacency
-from ratiorec.kernels.triton import propagation as fused_layers
-from ratiorec.kernels.triton.propagation import FusedLayers
-
-given = np.load(sys.argv[1])
-fused_layers.LONG = int(given["long"])
-adjacency = Adjacency(given["indptr"], given["indices"], given["scale"])
-layers = FusedLayers(adjacency, torch.device("cpu"))
-mean = layers.mean(torch.from_numpy(given["table"]), int(given["n_layers"]))
-np.save(sys.argv[2], mean.numpy())
-"""
-
-
-def interpreted(
-    adjacency: Adjacency, table: Tensor, n_layers: int, folder: Path, *, long: int = 18
-) -> Tensor:
-    """Rows with more than `long` neighbours are summed alone."""
-    given, made = folder / "given.npz", folder / "made.npy"
-    np.savez(given, **adjacency._asdict(), table=table.numpy(), n_layers=n_layers, long=long)
-    subprocess.run(
-        [sys.executable, "-c", INTERPRETED, str(given), str(made)],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        check=True,
-    )
-    return torch.from_numpy(np.load(made))
 
 
 def relative_error(found: Tensor, expected: Tensor) -> float:
@@ -73,28 +41,32 @@ def relative_error(found: Tensor, expected: Tensor) -> float:
     ids=["usual", "odd dimension", "isolated nodes", "no layers"],
 )
 def test_the_kernel_gives_the_mean_of_layers(
-    data: Interactions, self_loops: bool, dimension: int, n_layers: int, tmp_path: Path
+    data: Interactions,
+    self_loops: bool,
+    dimension: int,
+    n_layers: int,
+    interpreter: Interpreter,
 ) -> None:
     n_nodes = data.n_users + data.n_items
     table = torch.randn(n_nodes, dimension, generator=torch.Generator().manual_seed(1))
     expected = Graph(data, self_loops=self_loops, device=CPU).mean_of_layers(table, n_layers)
     adjacency = normalised_adjacency(data, self_loops=self_loops)
     lengths = np.diff(adjacency.indptr)
-    assert data is SPARSE or 0 < np.count_nonzero(lengths > 18) < n_nodes  # both ways are gone
-    found = interpreted(adjacency, table, n_layers, tmp_path)
+    assert data is SPARSE or 0 < np.count_nonzero(lengths > LONG) < n_nodes  # both ways are gone
+    found = interpreter.mean_of_layers(adjacency, table, n_layers, long=LONG)
     # what is gathered has 8 bits behind the point
     assert relative_error(found, expected) < 2**-8
     assert found.isfinite().all()
 
 
 @needs_interpreter
-def test_what_16_bits_hold_exactly_comes_out_exactly(tmp_path: Path) -> None:
+def test_what_16_bits_hold_exactly_comes_out_exactly(interpreter: Interpreter) -> None:
     # every node has degree 4, so that all scales are powers of two
     users, items = np.divmod(np.arange(16), 4)
     data = interactions(users, items, n_users=4, n_items=4)
     table = torch.arange(8 * 16).reshape(8, 16).remainder(7).float()
     adjacency = normalised_adjacency(data, self_loops=False)
-    found = interpreted(adjacency, table, 1, tmp_path)
+    found = interpreter.mean_of_layers(adjacency, table, 1, long=LONG)
     expected = table.clone()
     expected[:4] += table[4:].mean(0)
     expected[4:] += table[:4].mean(0)

@@ -5,7 +5,6 @@ python -m pytest --noconftest tests/kernels/test_triton_unlabelled.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -26,8 +25,10 @@ from ratiorec.kernels.pointwise import (
 )
 from ratiorec.kernels.triton.unlabelled import Tiles, Triton, knows
 from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm, reference
-from support.interpreted_kernels import Case, Interpreter
+from support.interpreted_kernels import Case, Interpreter, interpreter
 from support.triton_marks import needs_a_gpu, needs_interpreter, needs_triton
+
+__all__ = ["interpreter"]
 
 N_USERS, N_ITEMS = 21, 37  # neither comes out even with the blocks below
 SMALL = Tiles(n_rows=16, n_columns=32, n_warps=4, n_stages=2, n_resident=1)
@@ -43,13 +44,6 @@ WEIGHTS = {
 
 every_generator = pytest.mark.parametrize("generator", GENERATORS)
 every_link = pytest.mark.parametrize("link", LINKS)
-
-
-@pytest.fixture(scope="module")
-def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Interpreter]:
-    process = Interpreter(tmp_path_factory.mktemp("kernels"))
-    yield process
-    process.close()
 
 
 def normal(seed: int, *shape: int) -> Tensor:
@@ -123,7 +117,7 @@ def test_value_and_gradients_equal_those_of_whole_matrices(
         case = draw(
             GENERATORS[generator], LINKS[link], weights, spread=SPREAD[link], divisor=divisor
         )
-        assert largest_error(interpreter(EXACT, case), expected(case)) < 5e-6
+        assert largest_error(interpreter.unlabelled(EXACT, case), expected(case)) < 5e-6
 
 
 @needs_interpreter
@@ -136,7 +130,9 @@ def test_rounded_products_cost_so_many_digits_and_no_more(
     interpreter: Interpreter, generator: str, link: str, products: str, tolerance: float
 ) -> None:
     case = draw(GENERATORS[generator], LINKS[link], spread=SPREAD[link])
-    error = largest_error(interpreter(Triton(products, SMALL, SMALL), case), expected(case))
+    error = largest_error(
+        interpreter.unlabelled(Triton(products, SMALL, SMALL), case), expected(case)
+    )
     assert 1e-5 < error < tolerance
 
 
@@ -158,7 +154,7 @@ def test_far_scores_keep_their_digits(
 ) -> None:
     # without weights or losses that square r̂: e^±80 has no square in single precision
     case = far_scores(generator, LINKS[link], 0.0, at)
-    assert largest_error(interpreter(EXACT, case), expected(case)) < 1e-5
+    assert largest_error(interpreter.unlabelled(EXACT, case), expected(case)) < 1e-5
 
 
 @needs_interpreter
@@ -170,7 +166,7 @@ def test_far_scores_of_all_signs_keep_their_digits_under_every_weight(
     case = far_scores(
         GENERATORS[generator], SOFTPLUS, WEIGHTS[weights][0], [80.0, -80.0, 7.5, -7.5, 0.0, 0.125]
     )
-    assert largest_error(interpreter(EXACT, case), expected(case)) < 1e-5
+    assert largest_error(interpreter.unlabelled(EXACT, case), expected(case)) < 1e-5
 
 
 @needs_interpreter
@@ -190,7 +186,7 @@ def test_the_functions_of_every_score_are_right_to_five_digits(
     )
     case = users, items, term, torch.zeros(len(at))
     high = SMALL._replace(n_rows=128)
-    found, wanted = interpreter(Triton("ieee", high, SMALL), case), expected(case)
+    found, wanted = interpreter.unlabelled(Triton("ieee", high, SMALL), case), expected(case)
     torch.testing.assert_close(found.value.double(), wanted.value, rtol=1e-5, atol=0)
     torch.testing.assert_close(found.to_users.double(), wanted.to_users, rtol=1e-5, atol=0)
 
@@ -203,7 +199,7 @@ def test_the_functions_of_every_score_are_right_to_five_digits(
 def test_any_size_will_do(interpreter: Interpreter, n_users: int, n_items: int, dim: int) -> None:
     case = draw(weights="hard-sample-first", n_users=n_users, n_items=n_items, dim=dim, spread=0.3)
     case[3].zero_()
-    found = interpreter(EXACT, case)
+    found = interpreter.unlabelled(EXACT, case)
     assert [x.shape for x in found] == [(n_users,), (n_users, dim), (n_items, dim)]
     assert largest_error(found, expected(case)) < 5e-6
 
@@ -212,7 +208,7 @@ def test_any_size_will_do(interpreter: Interpreter, n_users: int, n_items: int, 
 @pytest.mark.parametrize("products", ["fp16", "bf16", "tf32", "ieee"])
 def test_the_usual_tiles_give_the_same(interpreter: Interpreter, products: str) -> None:
     case = draw()
-    found, wanted = interpreter(Triton(products), case), expected(case)
+    found, wanted = interpreter.unlabelled(Triton(products), case), expected(case)
     assert largest_error(found, wanted) < (1e-5 if products == "ieee" else 5e-3)
 
 
@@ -224,13 +220,16 @@ def test_shares_of_the_columns_add_up(
 ) -> None:
     case = draw(LOGISTIC, weights=weights, n_users=70, n_items=85)
     tiles = SMALL._replace(n_resident=n_resident)
-    assert largest_error(interpreter(Triton("ieee", tiles, tiles), case), expected(case)) < 5e-6
+    assert (
+        largest_error(interpreter.unlabelled(Triton("ieee", tiles, tiles), case), expected(case))
+        < 5e-6
+    )
 
 
 @needs_interpreter
 def test_an_item_that_counts_nothing_has_no_gradient(interpreter: Interpreter) -> None:
     case = draw()
-    found = interpreter(EXACT, case)
+    found = interpreter.unlabelled(EXACT, case)
     left_out = case[2].candidates == 0
     assert left_out.any()
     assert not found.to_items[left_out].any()
@@ -238,7 +237,7 @@ def test_an_item_that_counts_nothing_has_no_gradient(interpreter: Interpreter) -
 
 @needs_interpreter
 def test_a_user_below_the_bound_has_no_gradient(interpreter: Interpreter) -> None:
-    found = interpreter(EXACT, draw())
+    found = interpreter.unlabelled(EXACT, draw())
     held = torch.arange(N_USERS) % 3 == 0
     assert not found.to_users[held].any()
     assert found.to_users[~held].any(1).all()
@@ -248,7 +247,9 @@ def test_a_user_below_the_bound_has_no_gradient(interpreter: Interpreter) -> Non
 def test_a_user_at_the_bound_has_no_gradient(interpreter: Interpreter) -> None:
     # one candidate: the term is the loss itself, r̂²/2 = e^0/2, and so is the bound
     term = UnlabelledTerm(LEAST_SQUARES, EXPONENTIAL, torch.ones(1))
-    found = interpreter(EXACT, (torch.zeros(1, 2), torch.ones(1, 2), term, torch.tensor([0.5])))
+    found = interpreter.unlabelled(
+        EXACT, (torch.zeros(1, 2), torch.ones(1, 2), term, torch.tensor([0.5]))
+    )
     assert found.value.tolist() == [0.5]
     assert not found.to_users.any()
     assert not found.to_items.any()
@@ -258,7 +259,7 @@ def test_a_user_at_the_bound_has_no_gradient(interpreter: Interpreter) -> None:
 @every_link
 def test_weights_that_all_vanished_leave_numbers(interpreter: Interpreter, link: str) -> None:
     case = far_scores(LEAST_SQUARES, LINKS[link], 1.0, [-400.0, -300.0])
-    found = interpreter(EXACT, case)
+    found = interpreter.unlabelled(EXACT, case)
     assert not any(x.any() for x in found)
 
 
@@ -268,7 +269,9 @@ def test_vectors_may_lie_in_memory_as_they_like(interpreter: Interpreter) -> Non
     turned = users.T.contiguous().T, items.repeat(1, 2)[:, : items.shape[1]], term, bound
     assert turned[0].stride() != users.stride() != turned[1].stride()
     for a, b in zip(
-        interpreter(EXACT, turned), interpreter(EXACT, (users, items, term, bound)), strict=True
+        interpreter.unlabelled(EXACT, turned),
+        interpreter.unlabelled(EXACT, (users, items, term, bound)),
+        strict=True,
     ):
         assert torch.equal(a, b)
 

@@ -16,7 +16,7 @@ import pytest
 from ratiorec.serve import server as server_module
 from ratiorec.serve.connection import require_known
 from ratiorec.serve.service import Limits
-from support.serve_process import PATIENCE, ServerProcess, running
+from support.serve_process import PATIENCE, Server, running, running_here
 from support.small_models import small_model
 
 LINE = b"GET /v1/recommend/user1 HTTP/1.1\r\n"
@@ -24,13 +24,12 @@ HEAD = LINE + b"Host: here\r\nConnection: close\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("server")
     small_model().save(folder / "model")
-    options = ("--read-seconds", "0.6", "--max-connections", "20", "--max-body-bytes", "1000")
-    with running(folder / "model", folder / "log", *options) as process:
-        yield process
-        assert process.process.poll() is None  # nothing of all this has ended it
+    limits = Limits(read_seconds=0.6, max_connections=20, max_body_bytes=1000)
+    with running_here(folder / "model", folder / "log", limits) as started:
+        yield started
 
 
 def parts_of(answer: bytes) -> tuple[int, dict[str, str]]:
@@ -38,11 +37,11 @@ def parts_of(answer: bytes) -> tuple[int, dict[str, str]]:
     return int(head.split()[1]), json.loads(body)
 
 
-def still_answers(server: ServerProcess) -> bool:
+def still_answers(server: Server) -> bool:
     return server.ask("GET", "/v1/recommend/user1")[0] == 200
 
 
-def test_a_head_that_comes_byte_by_byte_is_cut_off_in_time(server: ServerProcess) -> None:
+def test_a_head_that_comes_byte_by_byte_is_cut_off_in_time(server: Server) -> None:
     started = time.monotonic()
     with socket.create_connection((server.host, server.port), timeout=PATIENCE) as client:
         client.settimeout(0.05)
@@ -58,18 +57,18 @@ def test_a_head_that_comes_byte_by_byte_is_cut_off_in_time(server: ServerProcess
     assert still_answers(server)
 
 
-def test_a_second_head_that_does_not_end_is_cut_off_too(server: ServerProcess) -> None:
+def test_a_second_head_that_does_not_end_is_cut_off_too(server: Server) -> None:
     first = LINE + b"Host: here\r\n\r\n"
     answer = server.raw(first, b"GET /v1/rec")
     assert answer.count(b"HTTP/1.1 200 OK") == 1
     assert b"HTTP/1.1 408" in answer
 
 
-def test_a_client_that_says_nothing_is_let_go_without_an_answer(server: ServerProcess) -> None:
+def test_a_client_that_says_nothing_is_let_go_without_an_answer(server: Server) -> None:
     assert server.raw() == b""
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(server: ServerProcess) -> None:
+def test_a_body_that_does_not_come_is_not_waited_for(server: Server) -> None:
     head = b"POST /v1/recommend HTTP/1.1\r\nHost: here\r\nContent-Length: 100\r\n\r\n"
     status, refusal = parts_of(server.raw(head, b"{"))
     assert (status, refusal["what"]) == (408, "the body came too slowly")
@@ -77,7 +76,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(server: ServerProcess) -> N
 
 @pytest.mark.parametrize("n_bytes", [1001, 7000, 500_000])
 def test_a_body_that_is_too_large_is_refused_and_the_answer_can_be_read(
-    server: ServerProcess, n_bytes: int
+    server: Server, n_bytes: int
 ) -> None:
     head = f"POST /v1/recommend HTTP/1.1\r\nHost: here\r\nContent-Length: {n_bytes}\r\n\r\n"
     sent = b" " * n_bytes if n_bytes < 8000 else b""  # what is far too large is refused unread
@@ -101,16 +100,14 @@ def test_a_body_that_is_too_large_is_refused_and_the_answer_can_be_read(
         b"GET /" + b"a" * 400_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n",
     ],
 )
-def test_what_is_not_http_is_refused_in_four_parts(
-    server: ServerProcess, request_bytes: bytes
-) -> None:
+def test_what_is_not_http_is_refused_in_four_parts(server: Server, request_bytes: bytes) -> None:
     status, refusal = parts_of(server.raw(request_bytes))
     assert status in (400, 501)
     assert set(refusal) == {"what", "where", "found", "wanted"}
     assert still_answers(server)
 
 
-def test_a_line_end_in_an_address_makes_no_header(server: ServerProcess) -> None:
+def test_a_line_end_in_an_address_makes_no_header(server: Server) -> None:
     target = b"/v1/recommend/x%0d%0aSet-Cookie:%20a=b?k=1%0d%0aX-Evil:%201"
     answer = server.raw(b"GET " + target + b" HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
     head = answer.partition(b"\r\n\r\n")[0].lower()
@@ -131,14 +128,14 @@ def test_a_line_end_in_an_address_makes_no_header(server: ServerProcess) -> None
         "/static/....//app.py",
     ],
 )
-def test_no_address_leads_out_of_the_pages(server: ServerProcess, target: str) -> None:
+def test_no_address_leads_out_of_the_pages(server: Server, target: str) -> None:
     request = f"GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
     status, refusal = parts_of(server.raw(request.encode()))
     assert status == 404
     assert "root:" not in str(refusal)
 
 
-def test_more_connections_than_allowed_are_refused_and_later_let_in(server: ServerProcess) -> None:
+def test_more_connections_than_allowed_are_refused_and_later_let_in(server: Server) -> None:
     address = (server.host, server.port)
     held = [socket.create_connection(address, timeout=PATIENCE) for _ in range(20)]
     try:
@@ -154,21 +151,21 @@ def test_more_connections_than_allowed_are_refused_and_later_let_in(server: Serv
         assert time.monotonic() < end
 
 
-def test_requests_sent_one_behind_the_other_are_answered_in_order(server: ServerProcess) -> None:
+def test_requests_sent_one_behind_the_other_are_answered_in_order(server: Server) -> None:
     second = HEAD.replace(b"user1", b"user2")
     answer = server.raw(LINE + b"Host: here\r\n\r\n" + second)
     assert answer.count(b"HTTP/1.1 200 OK") == 2
     assert answer.index(b'"user1"') < answer.index(b'"user2"')
 
 
-def test_a_client_that_leaves_in_the_middle_does_no_harm(server: ServerProcess) -> None:
+def test_a_client_that_leaves_in_the_middle_does_no_harm(server: Server) -> None:
     for _ in range(10):  # fewer than the server lets in at once
         with socket.create_connection((server.host, server.port), timeout=PATIENCE) as client:
             client.sendall(HEAD)
     assert still_answers(server)
 
 
-def test_the_log_has_one_line_of_json_for_each_and_no_traceback(server: ServerProcess) -> None:
+def test_the_log_has_one_line_of_json_for_each_and_no_traceback(server: Server) -> None:
     server.ask("GET", "/health/live")
     text = Path(server.log).read_text()
     assert all(json.loads(line) for line in text.splitlines())

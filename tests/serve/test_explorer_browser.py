@@ -19,19 +19,13 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import ItemWeights
 from ratiorec.settings import Settings, UserBatches
-from support.browser import CHROMIUM
+from support.browser import visit
 from support.serve_process import PATIENCE, ServerProcess, running
 from support.small_models import small_model
 from support.small_scorers import rows_of
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
-CHROMEDRIVER = shutil.which("chromedriver")
 NPM = shutil.which("npm")
-
-pytestmark = [
-    pytest.mark.skipif(CHROMIUM is None, reason="no chromium on PATH"),
-    pytest.mark.skipif(CHROMEDRIVER is None, reason="no chromedriver on PATH"),
-]
 
 CURVE = [
     {"phase": "search", "epoch": n, "step": 10 * n, "risk": 1 / n, "seconds": n}
@@ -63,22 +57,6 @@ def explored_model() -> Artifact:
     )
 
 
-def started_browser(profile: Path) -> Any:
-    options = webdriver.ChromeOptions()
-    options.binary_location = str(CHROMIUM)
-    for argument in (
-        "--headless=new",
-        "--no-sandbox",
-        "--disable-gpu",
-        "--disable-dev-shm-usage",
-        "--disable-background-networking",
-        f"--user-data-dir={profile}",
-    ):
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    return webdriver.Chrome(options, webdriver.ChromeService(executable_path=CHROMEDRIVER))
-
-
 class Explorer:
     """The page as someone who uses it sees it."""
 
@@ -86,12 +64,8 @@ class Explorer:
         self.browser = browser
         self.server = server
 
-    def open(self, *, width: int = 1280, scheme: str = "light") -> None:
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
-        self.browser.get(f"http://{self.server.host}:{self.server.port}/")
+    def open(self, **options: Any) -> None:
+        visit(self.browser, f"http://{self.server.host}:{self.server.port}/", **options)
 
     def opened(self, **options: Any) -> Explorer:
         self.open(**options)
@@ -151,13 +125,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     explored_model().save(folder / "model")
     with running(folder / "model", folder / "log", "--user-search") as process:
         yield process
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    started = started_browser(tmp_path_factory.mktemp("browser") / "profile")
-    yield started
-    started.quit()
 
 
 @pytest.fixture

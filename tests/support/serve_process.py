@@ -1,10 +1,11 @@
-"""The real server as a process on loopback, and clients that speak to it through sockets."""
+"""The real server on loopback, as a process or a thread, and clients that use its socket."""
 
 from __future__ import annotations
 
 import contextlib
 import http.client
 import json
+import logging
 import os
 import signal
 import socket
@@ -17,12 +18,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ratiorec.serve import server
+from ratiorec.serve.models import ModelInUse
+from ratiorec.serve.service import JsonLines, Limits, Service
+
 PATIENCE = 30  # seconds; a machine that is busy is no fault
 
 
 @dataclass
-class ServerProcess:
-    process: subprocess.Popen[str]
+class Server:
+    """An address, and ways to ask there."""
+
     host: str
     port: int
     version: str
@@ -63,13 +71,18 @@ class ServerProcess:
                     received += chunk
             return received
 
-    def stop(self, sig: int = signal.SIGTERM) -> int:
-        self.process.send_signal(sig)
-        return self.process.wait(PATIENCE)
-
     def events(self, name: str) -> list[dict[str, Any]]:
         lines = [json.loads(line) for line in self.log.read_text().splitlines()]
         return [line for line in lines if line["event"] == name]
+
+
+@dataclass
+class ServerProcess(Server):
+    process: subprocess.Popen[str]
+
+    def stop(self, sig: int = signal.SIGTERM) -> int:
+        self.process.send_signal(sig)
+        return self.process.wait(PATIENCE)
 
 
 @contextlib.contextmanager
@@ -90,7 +103,7 @@ def running(model: Path, log: Path, *options: str) -> Iterator[ServerProcess]:
         assert line, log.read_text()
         said = json.loads(line)
         host, port = said["address"].removeprefix("http://").rsplit(":", 1)
-        yield ServerProcess(process, host, int(port), said["model"], log)
+        yield ServerProcess(host, int(port), said["model"], log, process)
     finally:
         if process.poll() is None:
             process.kill()
@@ -98,11 +111,56 @@ def running(model: Path, log: Path, *options: str) -> Iterator[ServerProcess]:
         process.stdout.close()
 
 
+@contextlib.contextmanager
+def running_here(model: Path, log: Path, limits: Limits) -> Iterator[Server]:
+    """A server at a free port of loopback, in a thread of this process."""
+    service, listener = Service.of(ModelInUse(model), limits), server.bind("127.0.0.1", 0)
+    started = threading.Event()
+    options = {"watch_seconds": None, "announce": started.set}
+    servers = []
+
+    class Kept(server._DrainingServer):
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            servers.append(self)
+
+    interval = sys.getswitchinterval()
+    with pytest.MonkeyPatch.context() as patch, logged(log), listener:
+        patch.setattr(server, "_DrainingServer", Kept)
+        thread = threading.Thread(target=server.run, args=(service, listener), kwargs=options)
+        thread.start()
+        assert started.wait(PATIENCE)
+        host, port = listener.getsockname()
+        yield Server(host, port, service.models.current.version, log)
+        assert thread.is_alive()  # nothing of all that was asked has ended it
+        servers[0].handle_exit(signal.SIGTERM, None)
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+    sys.setswitchinterval(interval)
+
+
+@contextlib.contextmanager
+def logged(log: Path) -> Iterator[None]:
+    """Inside, the lines of a server go to this file too."""
+    loggers = [logging.getLogger(name) for name in ("ratiorec.serve", "uvicorn.error")]
+    levels = [logger.level for logger in loggers]
+    with log.open("w") as file:
+        handler = logging.StreamHandler(file)
+        handler.setFormatter(JsonLines())
+        for logger, level in zip(loggers, ("INFO", "ERROR"), strict=True):
+            logger.addHandler(handler)
+            logger.setLevel(level)
+        yield
+        for logger, before in zip(loggers, levels, strict=True):
+            logger.removeHandler(handler)
+            logger.setLevel(before)
+
+
 @dataclass
 class Load:
     """Clients that ask one request after the other, and count what became of them."""
 
-    server: ServerProcess
+    server: Server
     path: str
     n_clients: int = 4
     versions: set[str] = field(default_factory=set)

@@ -4,8 +4,6 @@ import contextlib
 import itertools
 import json
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from ratiorec_lab.reproduce.records import CellFiles
 from ratiorec_lab.reproduce.report import TARGETS
 from ratiorec_lab.reproduce.wording import figure
 from support.command_line import CommandLine, everything_in
+from support.forked_command import ForkedCommand
 from support.quick_presets import MISSING, failing
 
 QUICK = ("--quick", "--device", "cpu")
@@ -291,9 +290,7 @@ def test_a_process_that_was_ended_in_the_middle_of_a_cell_goes_on_to_the_same_fi
     arguments = ("reproduce", "table-ablation", *QUICK, "--only", "dregn-cf,dregn-cf-static")
     assert cli(*arguments, "--out", "whole").code == 0
     command = (*arguments, "--out", "cut", "--checkpoint-seconds", "0")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "ratiorec.cli", *command], stderr=subprocess.PIPE, text=True
-    )
+    process = ForkedCommand(*command)
     files = CellFiles(tmp_path / "cut")
     checkpoint = files.checkpoints(cell()).folder / FILE
     while not checkpoint.exists():

@@ -35,12 +35,10 @@ from ratiorec_lab.report.page import (
 from ratiorec_lab.report.writing import format_number
 from ratiorec_lab.reproduce import exhibits as e
 from ratiorec_lab.reproduce.page import write_page
-from support.browser import browse, needs_chromium, probed
-
-pytestmark = needs_chromium
+from support.browser import probed, visit
 
 # Boxes of text are as high as the font asks, letters are not: two shared pixels are no overlap.
-PROBE = """<script>addEventListener("load", () => {
+PROBE = """
   const all = what => [...document.querySelectorAll(what)];
   const meet = (a, b) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1
     && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 2;
@@ -70,8 +68,8 @@ PROBE = """<script>addEventListener("load", () => {
   seen.scrolling = all(".card > .scroll").filter(x => x.scrollWidth > x.clientWidth + 1).length;
   all("details").forEach(x => { x.open = true; });
   seen.needed = document.documentElement.scrollWidth;
-  parent.document.documentElement.dataset.probe = JSON.stringify(seen);
-})</script>"""
+  return seen;
+"""
 SCREENS = [(width, dark) for width in (1280, 400) for dark in (False, True)]
 RISE = 1 - np.exp(-np.arange(5, 101, 5) / 18)
 
@@ -207,11 +205,14 @@ def reproduction(folder: Path) -> str:
     params=[*(("report", *s) for s in SCREENS), *(("reproduction", *s) for s in SCREENS)],
     ids=str,
 )
-def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def seen(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, browser: Any
+) -> Any:
     kind, width, dark = request.param
     folder = tmp_path_factory.mktemp("seen")
     text = report() if kind == "report" else reproduction(folder)
-    return {**probed(text, PROBE, folder, width=width, dark=dark), "kind": kind, "dark": dark}
+    found = probed(browser, text, PROBE, folder, width=width, dark=dark)
+    return {**found, "kind": kind, "dark": dark}
 
 
 def test_the_page_does_not_scroll_sideways_and_nothing_is_clipped(seen) -> None:
@@ -235,7 +236,7 @@ def test_a_wide_table_scrolls_by_itself_on_a_phone_only(seen) -> None:
     assert seen["scrolling"] == (seen["shown"] == 400)
 
 
-def test_awkward_names_and_numbers_stay_in_their_charts(tmp_path: Path) -> None:
+def test_awkward_names_and_numbers_stay_in_their_charts(browser: Any, tmp_path: Path) -> None:
     word = "<script>" + "Donaudampfschifffahrtsgesellschaftskapitän" * 4 + "|&amp;"
     words = {"title": word, "x_label": word, "y_label": word}
     odd = [math.nan, math.inf, -math.inf, 0.0, -1.0, 1e-300, 1e300, 123456.7]
@@ -256,22 +257,25 @@ def test_awkward_names_and_numbers_stay_in_their_charts(tmp_path: Path) -> None:
         dot_chart([Dot(word, "1 s", 1, 1, 1)], title=word, value_label=word),
     ]
     text = render(Page(word, word, [Section(word, [Columns([*map(Figure, charts)])])]))
-    seen = probed(text, PROBE, tmp_path, width=400)
+    seen = probed(browser, text, PROBE, tmp_path, width=400)
     assert seen["charts"] == 7
     assert seen["needed"] <= 400
     assert seen["outside"] == []
 
 
-def test_on_paper_the_widest_table_fits_the_sheet(tmp_path: Path) -> None:
+def test_on_paper_the_widest_table_fits_the_sheet(browser: Any, tmp_path: Path) -> None:
     text = reproduction(tmp_path).replace("@media print{", "@media all{")
-    seen = probed(text, PROBE, tmp_path, width=674)  # A4 without its margins
+    seen = probed(browser, text, PROBE, tmp_path, width=674)  # A4 without its margins
     assert seen["needed"] <= 674
     assert seen["scrolling"] == 0
 
 
-def test_a_sheet_is_an_image_with_a_size(tmp_path: Path) -> None:
+def test_a_sheet_is_an_image_with_a_size(browser: Any, tmp_path: Path) -> None:
     chart = line_chart([Series("a", [1, 2], [1, 2])], title="T", x_label="x", y_label="y")
     (tmp_path / "sheet.svg").write_text(sheet([chart] * 3, title="T"), encoding="utf-8")
-    script = """<script>addEventListener("load", () => { const image = document.images[0];
-      document.title = `${image.naturalWidth > 800 && image.naturalHeight > 500}`; })</script>"""
-    assert "<title>true</title>" in browse(f'<img src="sheet.svg">{script}', tmp_path)
+    (tmp_path / "page.html").write_text('<!DOCTYPE html><img src="sheet.svg">')
+    visit(browser, (tmp_path / "page.html").as_uri())
+    size = "const image = document.images[0]; return [image.naturalWidth, image.naturalHeight]"
+    width, height = browser.execute_script(size)
+    assert width > 800
+    assert height > 500

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import gzip
+import io
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ratiorec.data.formats import Columns, read
+from ratiorec.data.formats import Columns, delimited, read
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, DataNotFoundError
 
@@ -57,6 +61,17 @@ def test_a_long_delimiter_is_found_wherever_the_file_is_cut(tmp_path: Path) -> N
     assert data.n_pairs == n_rows
     assert data.user_degrees.sum() == n_rows
     assert data.n_users == 7
+
+
+@given(
+    pieces=st.lists(st.sampled_from([b"<", b">", b"<>", b"a", b"\n"])),
+    sizes=st.lists(st.sampled_from([1, 2, 3, 5, -1]), min_size=1),
+)
+def test_a_long_delimiter_becomes_one_byte_however_the_stream_is_read(pieces, sizes):
+    text = b"".join(pieces)
+    stream = delimited._Respelt(io.BytesIO(text), "<>")
+    read = [*iter(map(stream.read, itertools.cycle(sizes)).__next__, b"")]
+    assert b"".join(read) == text.replace(b"<>", delimited._ONE_BYTE_DELIMITER.encode())
 
 
 def test_a_semicolon_goes_before_a_decimal_comma(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import warnings
 import xml.etree.ElementTree as ET
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +61,7 @@ def drawable(values: ArrayLike, *, log: bool) -> NDArray[np.bool_]:
     return possible & (numbers >= 1 / _FARTHEST) if log else possible
 
 
+@lru_cache(maxsize=4096)  # the same names stand in chart after chart
 def text_width(text: str) -> float:
     """The width of a line of text in points."""
     font = FontProperties(family="DejaVu Sans", size=SIZE)
@@ -142,16 +144,21 @@ class Chart:
     def lay_out(self) -> None:
         """Give the axes their height, and as many ticks from left to right as stay apart."""
         self.figure.set_size_inches(WIDTH / 72, self.height / 72 + 1.4)
-        self.figure.draw_without_rendering()
+        self._constrain()
         lost = self.height - self.axes.get_window_extent().height
         self.figure.set_figheight(self.figure.get_figheight() + lost / 72)
-        self.figure.draw_without_rendering()
+        self._constrain()
         for n in range(10, 2, -1):
             ticks = self._set_ticks("x", self._x, n=n)
             places = self.axes.transData.transform([(x, self.axes.get_ylim()[0]) for x in ticks])
             widths = np.array([text_width(label) for label in tick_labels(ticks)])
             if (np.diff(places[:, 0]) >= (widths[1:] + widths[:-1] + SIZE) / 2).all():
                 break
+
+    def _constrain(self) -> None:
+        engine = self.figure.get_layout_engine()
+        assert engine is not None
+        engine.execute(self.figure)
 
     def svg(self, description: str) -> Markup:
         """The chart as markup, with words for those who do not see it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from markupsafe import Markup
 
@@ -15,8 +16,11 @@ from ratiorec_lab.reproduce.wording import OURS, PUBLISHED, figure_text, panel_t
 
 _MOST_ROWS = 1000  # of a table of numbers; more are thinned, and the table says so
 _LARGEST = 1e15  # what is larger is written with a power of ten
+# the page and the files beside its text show the same charts, which take a while to draw
+_drawn_once = lru_cache(maxsize=128)
 
 
+@_drawn_once
 def curve_chart(panel: Panel) -> Markup:
     """The curves of a panel: a colour for each name, dashes for what was published."""
     places = {name: k for k, name in enumerate(dict.fromkeys(s.name for s in panel.series))}
@@ -44,6 +48,7 @@ def curve_chart(panel: Panel) -> Markup:
     )
 
 
+@_drawn_once
 def bar_chart(panel: BarPanel) -> Markup:
     """The bars of a panel, ours full and the published ones hollow."""
     return charts.bar_chart(

@@ -83,14 +83,9 @@ class Command:
         options = [
             word for name, value in settings.items() for word in ("--set", f"{name}={value}")
         ]
-        return subprocess.Popen(
-            [
-                *(sys.executable, "-m", "ratiorec.cli", "fit", "synthetic", "-o", str(self.model)),
-                *("--device", "cpu", "--checkpoint-seconds", "0", "--resume", *options),
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
+        return started(
+            *("fit", "synthetic", "--preset", "dregn-cf", "-o", str(self.model), "--device", "cpu"),
+            *("--checkpoint-seconds", "0", "--resume", *options),
         )
 
     def finish(self) -> dict[str, object]:
@@ -111,6 +106,16 @@ class Command:
         with contextlib.suppress(FileNotFoundError):  # not there yet, or no longer
             age = self.checkpoint.stat().st_mtime_ns
         return sorted(self.model.glob("*")), age
+
+
+def started(*arguments: str) -> subprocess.Popen[str]:
+    """The command line as a process of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "ratiorec.cli", *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 def main() -> int:
