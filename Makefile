@@ -29,7 +29,7 @@ $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,serve,rivals,ann,onnx,postgres,tensorboard,mlflow]' -e lab
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,serve,rivals,ann,onnx,postgres,tensorboard,mlflow,tune]' -e lab
 	touch $(READY)
 
 clean:

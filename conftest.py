@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import importlib.util
 import os
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -38,6 +39,8 @@ settings.register_profile("local", deadline=None, max_examples=30)
 settings.register_profile("ci", deadline=None, max_examples=30, derandomize=True, database=None)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
+has_frozen_all = False
+
 # modules that need a package which this machine has not
 collect_ignore_glob = (
     [] if importlib.util.find_spec("triton") else ["src/ratiorec/kernels/triton/*.py"]
@@ -45,9 +48,17 @@ collect_ignore_glob = (
 
 
 def pytest_collection_finish() -> None:
-    """Takes what was imported out of the garbage collector's sight: fits run it often."""
+    """Takes what was imported out of the garbage collector's sight: every fit runs it."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """The same, once, for the many modules that torch imports with the first optimizer."""
+    global has_frozen_all
+    if not has_frozen_all and "torch._dynamo" in sys.modules:
+        has_frozen_all = True
+        pytest_collection_finish()
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import os
 import weakref
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,7 @@ from ratiorec.compare import (
     with_test_part,
 )
 from ratiorec.data.interactions import Dataset
-from ratiorec.data.split import RatioSplit
+from ratiorec.data.split import LeaveLast, RatioSplit
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import ConfigError, DataError, DeviceError, DivergenceError, StoppedError
 from ratiorec.model.artifact import Artifact
@@ -357,3 +358,14 @@ def test_a_test_part_that_is_there_stays_as_it_is() -> None:
     assert with_test_part(there, 0.2) is there
     bare = Dataset("bare", train)
     assert with_test_part(bare, 0) is bare
+
+
+def test_a_test_part_is_drawn_like_the_validation_pairs() -> None:
+    train = random_interactions(np.random.default_rng(0), n_users=20, n_items=30, n_pairs=300)
+    order = np.random.default_rng(1).permutation(train.n_pairs).astype(np.int32)
+    whole = Dataset("whole", replace(train, order=order))
+    last = with_test_part(whole, 0.2, by="last")
+    assert last.test is not None
+    assert last.test.sha256 == LeaveLast(fraction=0.2)(whole.train).held_out.sha256
+    with pytest.raises(DataError, match="where: --validation-by time"):
+        with_test_part(whole, 0.2, by="time")

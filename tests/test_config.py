@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from ratiorec.config import (
     from_table,
     merge,
+    named_settings,
     parse_assignment,
     read_toml,
     resolve,
@@ -36,20 +37,24 @@ from ratiorec.losses import losses
 from ratiorec.losses.bpr import BPR
 from ratiorec.losses.density_ratio import (
     BackendName,
-    CandidateCorrection,
     DensityRatio,
     FrozenWeights,
     GeneratorName,
     HardSampleWeights,
     LinkName,
     PopularityWeights,
+    RatioPowerWeights,
     UniformWeights,
 )
+from ratiorec.losses.generators import PowerDivergence, RelativeRatio
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.model.foldin.newton import CURVATURES
 from ratiorec.model.foldin.newton import LINKS as FOLD_IN_LINKS
 from ratiorec.presets import PRESETS
 from ratiorec.settings import (
+    AutoSettings,
+    BlendMember,
+    BlendSettings,
     PairBatches,
     PopularitySampler,
     Settings,
@@ -70,16 +75,21 @@ weights = st.one_of(
     st.just(HardSampleWeights()),
     st.just(UniformWeights()),
     st.builds(PopularityWeights, exponent=st.floats(-2, 2)),
+    st.builds(RatioPowerWeights, st.floats(0, 2), st.floats(0, 2)),
 )
 links = st.sampled_from(get_args(LinkName))
 backends = st.sampled_from(get_args(BackendName))
 risks = st.one_of(
     st.builds(
         DensityRatio,
-        generator=st.sampled_from(get_args(GeneratorName)),
+        generator=st.one_of(
+            st.sampled_from(get_args(GeneratorName)),
+            st.builds(PowerDivergence, st.floats(0, 3)),
+            st.builds(RelativeRatio, st.floats(0, 3), st.floats(0, 0.9)),
+        ),
         link=links,
         weights=weights,
-        candidate_correction=st.sampled_from(get_args(CandidateCorrection)),
+        candidate_correction=st.sampled_from(["none", "inverse-propensity"]),
         upper_bound=st.one_of(st.just(math.inf), rates),
         backend=backends,
     ),
@@ -187,6 +197,7 @@ def test_every_loss_of_the_library_is_found_by_its_name() -> None:
         "bpr",
         "density-ratio",
         "multinomial",
+        "softmax",
         "weighted-dre",
         "weighted-pu",
         "whole-data",
@@ -323,6 +334,29 @@ def test_a_kind_that_another_part_takes_is_refused_where_it_does_not_fit() -> No
         from_table(MultVAE, spectral, where="encoder")
 
 
+@pytest.mark.parametrize(
+    ("assignments", "generator"),
+    [
+        (["risk.generator=logistic"], "logistic"),
+        (["risk.generator=power", "risk.generator.exponent=2"], PowerDivergence(2)),
+        (["risk.generator={kind='relative', mixing=0.3}"], RelativeRatio(mixing=0.3)),
+        (["risk.generator=power", "risk.generator=least-squares"], "least-squares"),
+    ],
+)
+def test_a_choice_without_settings_is_a_plain_name_beside_parts(
+    assignments: list[str], generator: Any
+) -> None:
+    settings = resolve(Settings(), assignments=assignments)
+    assert isinstance(settings, Settings)
+    assert isinstance(settings.risk, DensityRatio)
+    assert settings.risk.generator == generator
+
+
+def test_a_plain_name_has_no_settings() -> None:
+    with pytest.raises(ConfigError, match=r"risk\.generator; found: exponent"):
+        resolve(Settings(), assignments=["risk.generator.exponent=2"])
+
+
 def test_a_kind_may_be_given_by_its_name_alone() -> None:
     table = {"encoder": "factorisation", "risk": {"kind": "weighted-dre", "weights": "popularity"}}
     settings = from_table(Settings, table, where="")
@@ -391,16 +425,39 @@ def test_an_assignment_without_name_or_value_is_refused(text: str) -> None:
 def test_assignments_come_after_the_file_and_in_order(tmp_path: Path) -> None:
     file = tmp_path / "settings.toml"
     file.write_text("[training]\nepochs = 7\nl2 = 0.5\n[risk]\ngenerator='kullback-leibler'\n")
-    settings = resolve(
-        PRESETS["dre-mf"],
+    name, settings = named_settings(
+        "dre-mf",
         file=file,
         assignments=["training.epochs=8", "training.epochs=9", "risk.link=exponential"],
     )
+    assert name == "dre-mf"
     assert settings == Settings(
         encoder=PRESETS["dre-mf"].encoder,
         risk=DensityRatio(generator="kullback-leibler", link="exponential"),
         training=dataclasses.replace(PRESETS["dre-mf"].training, epochs=9, l2=0.5),
     )
+
+
+def test_a_file_may_name_its_preset(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.toml"
+    file.write_text("preset = 'ease'\n[solver]\nl2 = 30\n")
+    assert named_settings(None, file=file) == ("ease", SolverSettings(EASE(30.0)))
+    assert named_settings("ease", file=file)[0] == "ease"
+    assert named_settings(None) == ("auto", AutoSettings())
+
+
+def test_the_automatic_choice_has_no_settings_to_change() -> None:
+    with pytest.raises(ConfigError, match=r"--preset auto.*training\.l2=1"):
+        named_settings(None, assignments=["training.l2=1"])
+
+
+def test_a_blend_comes_back_from_its_table() -> None:
+    members = (
+        BlendMember("ease", 0.7, 1, 0, SolverSettings(EASE())),
+        BlendMember("dregn-cf", 0.3, 40, 1, Settings()),
+    )
+    table = json.loads(json.dumps(to_table(BlendSettings(members))))
+    assert settings_in(table, complete=True) == BlendSettings(members)
 
 
 def test_without_changes_the_preset_is_what_comes_out() -> None:
@@ -439,7 +496,7 @@ def test_a_folder_is_no_settings_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=lambda path: path.stem)
 def test_an_experiment_file_changes_the_preset(path: Path) -> None:
     name = "lightgcn" if path.stem.startswith("lightgcn") else "dregn-cf"
-    assert resolve(PRESETS[name], file=path) != PRESETS[name]
+    assert named_settings(name, file=path)[1] != PRESETS[name]
     assert path.read_text().startswith("# ")
 
 

@@ -248,9 +248,8 @@ def test_fit_is_called_as_it_is_defined() -> None:
 
 
 def test_an_unknown_option_is_refused_with_those_there_are() -> None:
-    with pytest.raises(
-        ConfigError, match=r"found: .validatoin.; wanted: one of validation, refit.*mean validation"
-    ):
+    wanted = r"found: .validatoin.; wanted: one of validation, validation_by, .*mean validation"
+    with pytest.raises(ConfigError, match=wanted):
         RatioRec(validatoin=0.2).fit(user_items())
 
 

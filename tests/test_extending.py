@@ -129,7 +129,10 @@ def test_two_files_make_a_loss_of_the_library(extended: Path) -> None:
     # a loss that no preset has is found by its file alone
     own = LOSS.replace("candidate-softmax", "own")
     (extended / "src" / "ratiorec" / "losses" / "own.py").write_text(own, encoding="utf-8")
-    lines = [*COMMANDS.splitlines(), "ratiorec fit clicks.csv -o model --set risk.kind=own"]
+    lines = [
+        *COMMANDS.splitlines(),
+        "ratiorec fit clicks.csv -o model --preset dregn-cf --set risk.kind=own",
+    ]
     quick = ["--validation", "0", "--set", "training.epochs=2"]
     commands = [[*shlex.split(line), *quick] for line in lines]
     for number, command in enumerate(commands):

@@ -10,6 +10,8 @@ import pytest
 from ratiorec import presets
 from ratiorec.cli import main
 from ratiorec.config import resolve
+from ratiorec.settings import Settings
+from ratiorec.training import portfolio
 
 README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
 
@@ -41,10 +43,12 @@ def test_the_commands_run_in_the_order_they_are_printed(tmp_path, monkeypatch):
     Path("today.csv").write_text("user,item\nada,leek\nzoe,tea\nzoe,kale\n")
     # as printed, but for how long they train
     short = {
-        name: resolve(presets.PRESETS[name], assignments=["training.epochs=30"])
-        for name in ("dregn-cf", "lightgcn")
+        name: resolve(settings, assignments=["training.epochs=30"])
+        for name, settings in presets.PRESETS.items()
+        if isinstance(settings, Settings)
     }
-    monkeypatch.setattr(presets, "PRESETS", {**presets.PRESETS, **short})
+    for module in (presets, portfolio):
+        monkeypatch.setattr(module, "PRESETS", {**module.PRESETS, **short})
     run = commands()
     assert len(run) >= 6
     for line in run:

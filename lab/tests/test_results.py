@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lab_support.fake_cells import keep, know
-from ratiorec.config import preset, read_toml, resolve, settings_in
+from ratiorec.config import named_settings, preset, read_toml, settings_in
 from ratiorec.errors import ConfigError
 from ratiorec_lab.bench.race import settings_of
 from ratiorec_lab.reproduce.cells import cell_of
@@ -130,7 +130,7 @@ def test_every_settings_file_can_be_laid_over_a_preset() -> None:
     assert files
     for file in files:
         name = "lightgcn" if "n_pairs" in read_toml(file).get("batches", {}) else "dregn-cf"
-        assert resolve(preset(name), file=file) != preset(name), file
+        assert named_settings(name, file=file)[1] != preset(name), file
 
 
 def test_every_case_that_is_a_preset_can_be_measured_again() -> None:

@@ -7,10 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.split import LeaveLast, RatioSplit
+from ratiorec.data.vocabulary import Vocabulary
 from ratiorec_lab import studies
 from ratiorec_lab.studies import backends
+from ratiorec_lab.studies.public_splits import place_and_share
 from ratiorec_lab.studies.study import measured
 
 NAMES = [
@@ -68,3 +73,29 @@ def test_the_memory_of_a_process_is_measured_with_its_time() -> None:
     found = measured(lambda: bytearray(2**20))
     assert 0 <= found["seconds"] < 60
     assert 0 < found["loaded_mb"] <= found["peak_mb"]
+
+
+def test_a_test_part_from_the_ends_of_the_lines_is_told_from_a_random_one() -> None:
+    rng = np.random.default_rng(0)
+    fashion = rng.permutation(60)  # when an item is taken, roughly
+    lines = [
+        sorted(
+            rng.choice(60, 20, replace=False), key=lambda item: fashion[item] + rng.normal(0, 15)
+        )
+        for _ in range(300)
+    ]
+    users = np.repeat(np.arange(300), 20)
+    whole = Interactions.from_indices(
+        Vocabulary.dense(300, kind="user"),
+        Vocabulary.dense(60, kind="item"),
+        users,
+        np.concatenate(lines),
+        order=np.arange(6000),
+    )
+    found = {}
+    for splitter in (LeaveLast(fraction=0.2), RatioSplit(0.2)):
+        split = splitter(whole, rng=rng)
+        found[type(splitter)] = place_and_share(split.train, split.held_out)
+    assert found[LeaveLast]["correlation"] > 0.8
+    assert abs(found[RatioSplit]["correlation"]) < 0.5
+    assert found[LeaveLast]["items"] == 60

@@ -7,7 +7,7 @@ which recommends, is evaluated, and is saved.
     import ratiorec as rr
 
     data = rr.Interactions.from_frame(frame, user="user_id", item="item_id")
-    model = rr.fit(data, preset="dregn-cf", seed=0)
+    model = rr.fit(data)
     model.recommend(["alice"], k=20)
 
 Importing this module loads none of its parts: each public name is found when first used.

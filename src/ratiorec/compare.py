@@ -17,7 +17,7 @@ import numpy as np
 
 from ratiorec.config import preset, to_table
 from ratiorec.data.interactions import Dataset, Interactions, require_trainable
-from ratiorec.data.split import RatioSplit
+from ratiorec.data.split import hold_out
 from ratiorec.errors import ConfigError, RatiorecError, StoppedError
 from ratiorec.evaluation.evaluate import Difference, Report, compare
 from ratiorec.machine import load_torch_whole, release_memory
@@ -139,10 +139,11 @@ def compare_presets(
     return _against_best([attempt(name) for name in presets])
 
 
-def with_test_part(dataset: Dataset, share: float, *, seed: int = 0) -> Dataset:
-    """The data set itself, or where it has no test part, with a share of each user's pairs as one.
+def with_test_part(dataset: Dataset, share: float, *, seed: int = 0, by: str = "random") -> Dataset:
+    """The data set itself, or where it has no test part, with a share of the pairs as one.
 
-    The pairs that choose when to stop favour whoever stops late by chance, so they cannot judge.
+    They are drawn in one of the ways of `VALIDATION_BY`. The pairs that choose when to stop favour
+    whoever stops late by chance, so they cannot judge.
     """
     if share == 0 or (dataset.test is not None and dataset.test.n_pairs):
         return dataset
@@ -154,8 +155,8 @@ def with_test_part(dataset: Dataset, share: float, *, seed: int = 0) -> Dataset:
             wanted="0, or a share below 1 such as 0.2",
         )
     require_trainable(dataset.train)
-    split = RatioSplit(share)(dataset.train, rng=np.random.default_rng(seed))
-    return Dataset(dataset.name, split.train, split.held_out if split.held_out.n_pairs else None)
+    split = hold_out(dataset.train, share, by=by, rng=np.random.default_rng(seed))
+    return Dataset(dataset.name, split.train, split.judged if split.judged.n_pairs else None)
 
 
 def require_presets(names: Sequence[str]) -> None:

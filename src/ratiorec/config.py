@@ -11,26 +11,38 @@ import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from ratiorec import presets
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.losses import Loss, losses
-from ratiorec.settings import AnySettings, Settings, SolverSettings, TwoStageSettings
+from ratiorec.settings import (
+    AnySettings,
+    AutoSettings,
+    BlendSettings,
+    ModelSettings,
+    Settings,
+    SolverSettings,
+    TwoStageSettings,
+)
 
 Table = dict[str, Any]
 Part = TypeVar("Part")
+Kind = TypeVar("Kind", bound=AnySettings)
 
 
 def to_table(part: Any) -> Table:
     """A part as plain names and numbers."""
     table = {f.name: _to_value(getattr(part, f.name)) for f in dataclasses.fields(part)}
-    return {"kind": part.name, **table} if hasattr(part, "name") else table
+    return {"kind": part.name, **table} if hasattr(type(part), "name") else table
 
 
 def _to_value(value: Any) -> Any:
     if dataclasses.is_dataclass(value):
         return to_table(value)
+    if type(value) is tuple:
+        return [to_table(one) for one in value]
     if isinstance(value, str | bool | int | float):
         return "inf" if value == math.inf else value  # JSON has no infinity
     return "custom"  # something that only code can make
@@ -41,10 +53,13 @@ def from_table(
 ) -> Part:
     """A part from its table; a name it does not know is an error, never ignored.
 
-    What the table leaves out has its default, unless it must be `complete`.
+    What the table leaves out has its default, unless it must be `complete`; a setting that was
+    added later, with a default that changes nothing, may be missing all the same.
     """
     hints = get_type_hints(cls)
-    names = [f.name for f in dataclasses.fields(cls)]  # type: ignore[arg-type]
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    names = [f.name for f in fields]
+    needed = [f.name for f in fields if not f.metadata.get("added_later")]
     if unknown := sorted(table.keys() - set(names)):
         raise ConfigError(
             "unknown setting",
@@ -52,7 +67,7 @@ def from_table(
             found=", ".join(unknown),
             wanted="one of " + (", ".join(names) or "none: it has no settings"),
         )
-    if complete and (missing := [name for name in names if name not in table]):
+    if complete and (missing := [name for name in needed if name not in table]):
         raise ConfigError(
             "a setting is missing",
             where=where or "the settings",
@@ -69,20 +84,36 @@ def from_table(
 def _from_value(value: Any, hint: Any, where: str, complete: bool) -> Any:
     if kinds := kinds_of(hint):
         table = {"kind": value} if isinstance(value, str) else dict(_table(value, where=where))
-        kind = _chosen(kinds, table.pop("kind", None), where=f"{where}.kind")
-        return from_table(kinds[kind], table, where=where, complete=complete)
+        is_name = isinstance(value, str) and _NameOnly in kinds.values()
+        kind = _chosen(kinds, table.pop("kind", None), where=where if is_name else f"{where}.kind")
+        part: Any = from_table(kinds[kind], table, where=where, complete=complete)
+        return kind if isinstance(part, _NameOnly) else part
     if get_origin(hint) is Literal:
         return _chosen(get_args(hint), value, where=where)
+    if get_origin(hint) is tuple:
+        of = get_args(hint)[0]
+        tables = enumerate(value if isinstance(value, list) else [value])
+        return tuple(_from_value(one, of, f"{where}[{place}]", complete) for place, one in tables)
+    if hint == ModelSettings:
+        return settings_in(_table(value, where=where), complete=complete)
     if dataclasses.is_dataclass(hint):
         return from_table(hint, _table(value, where=where), where=where, complete=complete)  # type: ignore[arg-type]
     return _scalar(value, hint, where=where)
+
+
+@dataclasses.dataclass(frozen=True)
+class _NameOnly:
+    """A choice beside parts that has no settings, and is a plain name."""
 
 
 def kinds_of(hint: Any) -> dict[str, type]:
     """The parts that a setting of this type may hold, by name; none where it holds no part."""
     if hint is Loss:
         return dict(losses())
-    return {kind.name: kind for kind in get_args(hint) or (hint,) if hasattr(kind, "name")}
+    choices = get_args(hint) or (hint,)
+    parts = {kind.name: kind for kind in choices if hasattr(kind, "name")}
+    names = [name for kind in choices if get_origin(kind) is Literal for name in get_args(kind)]
+    return dict.fromkeys(names, _NameOnly) | parts if parts else {}
 
 
 def _chosen(choices: Any, value: Any, *, where: str) -> str:
@@ -148,6 +179,8 @@ def merge(table: Table, changes: Mapping[str, Any]) -> Table:
         old = merged.get(name)
         if isinstance(value, str) and isinstance(old, Mapping) and "kind" in old:
             value = {"kind": value}
+        if isinstance(value, Mapping) and isinstance(old, str):
+            old = {"kind": old}
         if isinstance(value, Mapping) and isinstance(old, Mapping):
             same_kind = value.get("kind", old.get("kind")) == old.get("kind")
             merged[name] = merge(dict(old), value) if same_kind else dict(value)
@@ -163,25 +196,53 @@ def settings_in(table: Mapping[str, Any], *, complete: bool = False) -> AnySetti
         cls = SolverSettings
     elif "second" in table:
         cls = TwoStageSettings
+    elif "members" in table:
+        cls = BlendSettings
     return from_table(cls, table, where="", complete=complete)
 
 
 def preset(name: str) -> AnySettings:
-    """The settings of the preset of this name."""
+    """The settings of the preset of this name, which may be the automatic choice."""
+    return AutoSettings() if name == presets.AUTO else model_preset(name)
+
+
+def model_preset(name: str) -> ModelSettings:
+    """The settings of a preset that is one model."""
     if name not in presets.PRESETS:
-        raise unknown_choice("unknown preset", name, presets.PRESETS, where="--preset")
+        names = [presets.AUTO, *presets.PRESETS]
+        raise unknown_choice("unknown preset", name, names, where="--preset")
     return presets.PRESETS[name]
 
 
+def named_settings(
+    name: str | None, *, file: Path | None = None, assignments: Sequence[str] = ()
+) -> tuple[str, AnySettings]:
+    """A preset with what a file and single assignments change in it, and its name.
+
+    Where no name is given it is the file's `preset`, and without a word the default.
+    """
+    changes = {} if file is None else read_toml(file)
+    named = changes.pop("preset", None)
+    name = name or named or presets.AUTO
+    return name, resolve(preset(name), changes, assignments)
+
+
 def resolve(
-    start: AnySettings, *, file: Path | None = None, assignments: Sequence[str] = ()
-) -> AnySettings:
-    """The settings of a preset, changed by a file and then by single assignments."""
-    if file is None and not assignments:
+    start: Kind,
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    assignments: Sequence[str] = (),
+) -> Kind:
+    """The settings of a preset, changed by a table and then by single assignments."""
+    if not changes and not assignments:
         return start
-    table = to_table(start)
-    if file is not None:
-        table = merge(table, read_toml(file))
+    if isinstance(start, AutoSettings):
+        raise ConfigError(
+            "the automatic choice has no settings",
+            where="--preset auto",
+            found=", ".join([*changes, *assignments]),
+            wanted="a preset whose settings are to be changed, for example --preset softmax",
+        )
+    table = merge(to_table(start), changes)
     for text in assignments:
         path, value = parse_assignment(text)
         for name in reversed(path):

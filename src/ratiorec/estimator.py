@@ -40,14 +40,14 @@ class RatioRec:
     the least float32 as score); no item appears twice.
 
     Args:
-        preset: The name of a configuration.
+        preset: The name of a configuration; "auto" chooses on held-out pairs.
         seed: The seed of all randomness in training.
         device: Where to train: "auto", "cpu", "cuda", …
         **options: Fields of `ratiorec.FitOptions`, such as validation and max_seconds.
     """
 
     def __init__(
-        self, preset: str = "dregn-cf", seed: int = 0, device: str = "auto", **options: Any
+        self, preset: str = "auto", seed: int = 0, device: str = "auto", **options: Any
     ) -> None:
         self.preset = preset
         self.seed = seed

@@ -14,6 +14,7 @@ from ratiorec.encoders.settings import (
     ENMF,
     NGCF,
     Factorisation,
+    ItemsOnly,
     LightGCN,
     MultVAE,
     Normal,
@@ -26,12 +27,14 @@ from ratiorec.losses.density_ratio import (
     PopularityWeights,
     UniformWeights,
 )
+from ratiorec.losses.generators import RelativeRatio
 from ratiorec.losses.multinomial import Multinomial
+from ratiorec.losses.softmax import Softmax
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.losses.whole_data import WholeData
 from ratiorec.settings import (
-    AnySettings,
     InverseTimeDecay,
+    ModelSettings,
     PairBatches,
     Settings,
     SolverSettings,
@@ -40,8 +43,18 @@ from ratiorec.settings import (
     UniformSampler,
     UserBatches,
 )
-from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN, PopularitySolver
+from ratiorec.solvers.settings import (
+    EASE,
+    WMF,
+    GraphFilter,
+    ImplicitALS,
+    ItemKNN,
+    LocalEASE,
+    PopularitySolver,
+    Walk,
+)
 
+AUTO = "auto"  # the default: the best blend of these that the time allows
 DREGN_CF = Settings()
 UNIFORM = Settings(risk=DensityRatio(weights=UniformWeights()))
 
@@ -55,8 +68,15 @@ _LIGHTGCN = Settings(
         learning_rate=0.005, l2=3e-4, validate_every_epochs=10, extra_patience_fraction=0.25
     ),
 )
+# the Kullback-Leibler member: cosines, and every pair counts equally
+_SOFTMAX = Settings(
+    encoder=LightGCN(512, n_layers=2, self_loops=False, init=Normal(0.1), normalize=True),
+    risk=Softmax(),
+    batches=UserBatches(2048, min_steps_per_epoch=10),
+    training=Training(learning_rate=0.01, l2=0.0, validate_every_epochs=3, patience=2),
+)
 
-PRESETS: Mapping[str, AnySettings] = MappingProxyType(
+PRESETS: Mapping[str, ModelSettings] = MappingProxyType(
     {
         # the paper's full method: row (h) of its ablation
         "dregn-cf": DREGN_CF,
@@ -71,8 +91,15 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
                 min_steps_between_validations=24,
             ),
         ),
+        # a ratio that cannot exceed 5, in place of the bound on the term (theory, B7)
+        "dregn-cf-relative": Settings(
+            risk=DensityRatio(RelativeRatio(mixing=0.2), upper_bound=math.inf)
+        ),
         # the same risk on free vectors: no graph, cheaper steps
         "dre-mf": Settings(encoder=Factorisation()),
+        # another member of the paper's family, and the same without a table of users
+        "softmax": _SOFTMAX,
+        "items-only": replace(_SOFTMAX, encoder=ItemsOnly(512)),
         # rows (a) to (g) of the ablation
         # probabilities near a thousandth lie where the link is flat; confident positives are not
         "pu": Settings(
@@ -118,6 +145,11 @@ PRESETS: Mapping[str, AnySettings] = MappingProxyType(
         "popularity": SolverSettings(PopularitySolver()),
         "item-knn": SolverSettings(ItemKNN()),
         "ease": SolverSettings(EASE()),
+        # closed forms: EASE without popularity and activity, in full and for large catalogues
+        "dan": SolverSettings(EASE(20.0, 0.2, 0.3, 0.6)),
+        "local-ease": SolverSettings(LocalEASE()),
+        "walk": SolverSettings(Walk()),
+        "graph-filter": SolverSettings(GraphFilter()),
         "implicit-als": SolverSettings(ImplicitALS()),
     }
 )

@@ -283,7 +283,38 @@ class TwoStageSettings:
         return self.second.training
 
 
-AnySettings = Settings | SolverSettings | TwoStageSettings
+ModelSettings = Settings | SolverSettings | TwoStageSettings
+"""Settings of one model."""
+
+
+@dataclass(frozen=True)
+class BlendMember:
+    """A model in a blend: its weight, and the steps and the seed that it is trained with."""
+
+    name: str
+    weight: float
+    steps: int
+    seed: int
+    settings: ModelSettings
+
+    def __post_init__(self) -> None:
+        require_range(f"members.{self.name}.weight", self.weight, above=0)
+        require_range(f"members.{self.name}.steps", self.steps, at_least=1)
+
+
+@dataclass(frozen=True)
+class BlendSettings:
+    """Models whose standardised scores are added with weights (theory: G1)."""
+
+    members: tuple[BlendMember, ...]
+
+
+@dataclass(frozen=True)
+class AutoSettings:
+    """A blend whose members and weights are chosen on held-out pairs, in a time budget."""
+
+
+AnySettings = ModelSettings | BlendSettings | AutoSettings
 
 
 def _require_name_of_its_own(loss: Loss) -> None:

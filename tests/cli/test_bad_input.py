@@ -167,7 +167,7 @@ def test_an_option_that_is_not_possible_is_refused_before_anything_is_read(
     found: str,
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    refusal = cli("fit", "none.csv", "-o", "model", *options).refusal
+    refusal = cli("fit", "none.csv", "-o", "model", "--preset", "dregn-cf", *options).refusal
     assert f"where: {where}; found: {found};" in refusal
     assert list(tmp_path.iterdir()) == []
 
@@ -416,7 +416,6 @@ def test_a_folder_that_is_not_there_is_refused_as_a_place_to_write(
     [
         (("--by", "luck"), "where: --by; found: 'luck'"),
         (("--fraction", "1.5"), "1.5"),
-        (("--by", "last"), "timestamps"),
         (("--by", "last", "--n", "0"), "nothing would be held out"),
         (("--by", "time"), "timestamps"),
     ],

@@ -42,7 +42,7 @@ def no_training(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_json_has_the_keys_of_the_contract(cli: CommandLine, parts: Path) -> None:
     found = cli("compare", parts, "--presets", "dre-mf,popularity", *CPU, "--json").json
     assert found.keys() == {
-        *("dataset", "test_share", "seed", "device"),
+        *("dataset", "test_share", "seed", "device", "validation_by"),
         *("best", "results", "models", "report"),
     }
     assert found["test_share"] is None
@@ -306,3 +306,14 @@ def test_the_options_are_those_of_each_fit(
         assert (fitting.max_seconds, fitting.memory_mb) == (60, 900)
         assert (fitting.validation, fitting.refit) == (0.2, False)
         assert keywords["seed"] == 7
+
+
+def test_the_pairs_that_judge_are_drawn_like_those_that_choose(
+    cli: CommandLine, clicks: Path
+) -> None:
+    command = ("compare", clicks, "--presets", "popularity", "--json")
+    at_random, last = cli(*command).json, cli(*command, "--validation-by", "last").json
+    assert (at_random["validation_by"], last["validation_by"]) == ("random", "last")
+    for part in ("validation", "test"):
+        assert at_random["results"][0][part] != last["results"][0][part]
+    assert "--validation-by time" in cli(*command, "--validation-by", "time").refusal

@@ -134,3 +134,19 @@ def test_a_test_part_that_is_left_out_of_a_split_is_named(cli: CommandLine) -> N
     outcome = cli("data", "split", "synthetic", "-o", "parts")
     assert outcome.code == 0
     assert "left out of the split" in outcome.err
+
+
+def test_the_order_of_the_rows_tells_the_last_pairs_where_there_are_no_times(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    (tmp_path / "x.csv").write_text("user,item\na,x\nb,z\na,y\nb,y\nb,x\n")
+    outcome = cli("data", "split", "x.csv", "-o", "parts", "--by", "last")
+    assert "warning: the order of the pairs cannot be judged" in outcome.err
+    last = load(tmp_path / "parts").test
+    assert last is not None
+    pairs = zip(last.users.ids[last.pair_users], last.items.ids[last.indices], strict=True)
+    assert set(pairs) == {("a", "y"), ("b", "x")}
+    found = cli("data", "describe", "x.csv", "--json").json
+    assert (found["has_timestamps"], found["has_order"]) == (False, True)
+    assert found["order"]["is_informative"] is False
+    assert "the order of the pairs cannot be judged" in cli("data", "describe", "x.csv").out

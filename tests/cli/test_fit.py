@@ -87,6 +87,26 @@ def test_without_validation_the_configured_epochs_are_trained(
     assert found["validation"] is None
 
 
+def test_the_way_validation_pairs_are_drawn_is_in_the_summary_the_card_and_the_result_file(
+    cli: CommandLine, clicks: Path, tmp_path: Path
+) -> None:
+    fit = ("fit", clicks, "-o", "model", "--preset", "popularity", "--json")
+    for by, told in (((), "random"), (("--validation-by", "last"), "last")):
+        outcome = cli(*fit, *by, "--record", "r.json")
+        assert outcome.json["validation_by"] == told
+        assert Artifact.load(tmp_path / "model").card["validation_by"] == told
+        assert json.loads((tmp_path / "r.json").read_text())["validation_by"] == told
+        assert ("warning: the pairs are sorted by item" in outcome.err) is (told == "last")
+    assert cli(*fit, "--validation", 0).json["validation_by"] is None
+
+
+def test_a_cut_in_time_needs_times(cli: CommandLine, clicks: Path) -> None:
+    refusal = cli(
+        "fit", clicks, "-o", "model", "--preset", "popularity", "--validation-by", "time"
+    ).refusal
+    assert "where: --validation-by time; found: no timestamps" in refusal
+
+
 def test_without_refit_the_validated_model_is_kept(
     cli: CommandLine, clicks: Path, tmp_path: Path
 ) -> None:
@@ -124,6 +144,8 @@ def test_a_settings_file_and_single_settings_are_laid_over_the_preset(
         "kind": "factorisation",
         "dimension": 3,
         "init": {"kind": "xavier", "gain": 0.1},
+        "normalize": False,
+        "popularity_term": 0.0,
     }
     assert settings["risk"]["weights"] == {"kind": "uniform"}
     assert (settings["training"]["epochs"], settings["training"]["l2"]) == (2, 0.5)

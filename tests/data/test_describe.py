@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.data.describe import DegreeSummary, describe, gini
+from ratiorec.data.describe import (
+    DegreeSummary,
+    describe,
+    gini,
+    neighbour_agreement,
+    order_evidence,
+    popularity_drift,
+)
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
 
@@ -77,3 +85,143 @@ def test_gini_is_the_mean_difference_over_twice_the_mean(counts: list[int]) -> N
     difference = sum(abs(a - b) for a in counts for b in counts) / len(counts) ** 2
     mean = sum(counts) / len(counts)
     assert gini(np.array(counts)) == pytest.approx(difference / (2 * mean), abs=1e-12)
+
+
+def in_lines(lines: list[list[int]], n_items: int) -> Interactions:
+    """One line of items a user, in this order."""
+    users = [user for user, line in enumerate(lines) for _ in line]
+    return Interactions.from_indices(
+        Vocabulary.dense(len(lines), kind="user"),
+        Vocabulary.dense(n_items, kind="item"),
+        users,
+        [item for line in lines for item in line],
+        order=np.arange(len(users)),
+    )
+
+
+def drawn_lines(rng: np.random.Generator, n_users: int = 400) -> list[list[int]]:
+    """Lines in random order, of items of which some are popular."""
+    share = 1 / np.arange(2, 42)
+    return [
+        rng.choice(40, size=rng.integers(2, 25), replace=False, p=share / share.sum()).tolist()
+        for _ in range(n_users)
+    ]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_in_random_order_look_like_chance(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lines = [rng.permutation(line).tolist() for line in drawn_lines(rng)]
+    evidence = order_evidence(in_lines(lines, 40))
+    assert not evidence.is_informative
+    assert evidence.sentence.startswith("the order of the pairs looks like chance")
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("key", ["id", "popularity", "anything"])
+def test_lines_sorted_by_one_key_say_nothing_of_time(key: str, reverse: bool) -> None:
+    rng = np.random.default_rng(0)
+    keys = {"id": range(40), "popularity": range(40, 0, -1), "anything": rng.permutation(40)}
+    lines = drawn_lines(rng)
+    data = in_lines(
+        [sorted(line, key=keys[key].__getitem__, reverse=reverse) for line in lines], 40
+    )
+    evidence = order_evidence(data)
+    assert evidence.agreement == 1
+    assert not evidence.is_informative
+    assert "sorted" in evidence.sentence
+
+
+def test_a_few_lines_that_are_not_sorted_do_not_hide_that_the_others_are() -> None:
+    rng = np.random.default_rng(0)
+    lines = [sorted(line) if user > 2 else line for user, line in enumerate(drawn_lines(rng))]
+    assert not order_evidence(in_lines(lines, 40)).is_informative
+
+
+def test_lines_whose_items_come_into_fashion_count_as_time() -> None:
+    rng = np.random.default_rng(0)
+    epochs = rng.random(40) * 3
+    lines = [sorted(x, key=lambda item: epochs[item] + rng.random()) for x in drawn_lines(rng)]
+    evidence = order_evidence(in_lines(lines, 40))
+    assert evidence.is_informative
+    assert evidence.sentence.startswith("the order of the pairs counts as time")
+    assert evidence.agreement is not None
+    assert 0.5 < evidence.agreement < 0.99
+
+
+@pytest.mark.parametrize(("last", "sign"), [(min, 1), (max, -1)])
+def test_the_sign_of_the_drift_is_that_of_the_last_items(last: Any, sign: int) -> None:
+    rng = np.random.default_rng(0)
+    lines = [  # a small index is a popular item
+        [*(item for item in rng.permutation(line).tolist() if item != last(line)), last(line)]
+        for line in drawn_lines(rng)
+    ]
+    evidence = order_evidence(in_lines(lines, 40))
+    assert evidence.drift is not None
+    assert evidence.drift.t * sign > 10
+    assert evidence.is_informative
+
+
+def test_the_drift_is_the_mean_difference_of_log_popularity() -> None:
+    earlier = over(3, 3, [(0, 0), (0, 1), (1, 0), (2, 0)])
+    later = over(3, 3, [(0, 2), (1, 1)])
+    drift = popularity_drift(earlier, later, np.array([4, 2, 1]))
+    logs = np.log([4, 2, 1])
+    gains = [logs[2] - (logs[0] + logs[1]) / 2, logs[1] - logs[0]]  # user 2 has no later pair
+    assert drift.n_users == 2
+    assert drift.mean == pytest.approx(np.mean(gains))
+    assert drift.t == pytest.approx(np.mean(gains) / (np.std(gains, ddof=1) / np.sqrt(2)))
+
+
+@given(
+    lines=st.lists(
+        st.lists(st.integers(0, 4), min_size=1, max_size=5, unique=True), min_size=1, max_size=12
+    )
+)
+def test_agreement_is_that_of_a_loop_over_neighbours_two_by_two(lines: list[list[int]]) -> None:
+    seen: dict[frozenset[int], int] = {}
+    agrees = []
+    for line in lines:
+        for first, second in zip(line[::2], line[1::2], strict=False):
+            two = frozenset((first, second))
+            if two in seen:
+                agrees.append(seen[two] == first)
+            seen[two] = first
+    share, n_compared = neighbour_agreement(in_lines(lines, 5))
+    assert n_compared == len(agrees)
+    assert share == pytest.approx(np.mean(agrees) if agrees else 0.5)
+
+
+def test_a_sample_of_the_users_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = in_lines([sorted(line) for line in drawn_lines(np.random.default_rng(0))], 40)
+    whole = order_evidence(data)
+    monkeypatch.setattr("ratiorec.data.describe._ENOUGH_PAIRS", data.n_pairs // 3)
+    part = order_evidence(data)
+    assert (part.is_informative, part.agreement) == (whole.is_informative, whole.agreement)
+    assert 0 < part.n_compared < whole.n_compared / 2
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence", "is_informative"),
+    [
+        (over(2, 2, [(0, 0), (1, 1)]), "neither timestamps nor an order", False),
+        (in_lines([[0, 1], [1, 0]], 2), "cannot be judged", False),
+        (
+            Interactions.from_pairs([0, 0, 1], [0, 1, 1], timestamps=[3, 4, 3]),
+            "the pairs have timestamps",
+            True,
+        ),
+        (
+            Interactions.from_pairs([0, 0, 1], [0, 1, 1], timestamps=[3, 3, 3]),
+            "all pairs have the same timestamp",
+            False,
+        ),
+    ],
+)
+def test_what_cannot_be_told_and_what_need_not_be_is_said(
+    data: Interactions, sentence: str, is_informative: bool
+) -> None:
+    evidence = order_evidence(data)
+    assert sentence in evidence.sentence
+    assert evidence.is_informative is is_informative
+    json.dumps(describe(data).to_json(), allow_nan=False)

@@ -13,7 +13,7 @@ from ratiorec.data.interactions import (
     require_trainable,
     weights_are_ignored,
 )
-from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.data.vocabulary import Vocabulary, _sort
 from ratiorec.errors import ConfigError, DataError, UnknownIdError
 
 N_USERS, N_ITEMS = 4, 5
@@ -315,3 +315,64 @@ def test_parts_over_different_vocabularies_are_refused() -> None:
     others = Vocabulary.dense(4, kind="item")
     with pytest.raises(DataError, match="do not share"):
         Dataset("toy", over_same_ids(ITEMS, (0, 1)), over_same_ids(others, (0, 2)))
+
+
+@given(table=rows)
+def test_the_order_of_the_rows_is_kept_and_of_a_repeat_the_last_place(
+    table: list[tuple[int, int, float, int]],
+) -> None:
+    places = {(user, item): place for place, (user, item, *_) in enumerate(table)}
+    data = ordered(table)
+    assert data.order is not None
+    assert data.order.dtype == np.int32
+    assert dict(zip(pairs_of_indices(data), data.order.tolist(), strict=True)) == places
+    assert data.sha256 == weighted(table).sha256
+
+
+@given(table=rows, mask=st.lists(st.booleans(), min_size=20, max_size=20))
+def test_the_order_stays_beside_its_pairs_in_selections_and_over_other_vocabularies(
+    table: list[tuple[int, int, float, int]], mask: list[bool]
+) -> None:
+    data = ordered(table)
+    assert data.order is not None
+    places = dict(zip(pairs_of_indices(data), data.order.tolist(), strict=True))
+    part = data.select(np.array(mask[: data.n_pairs], bool))
+    other = part.aligned_to(
+        Vocabulary(np.arange(N_USERS)[::-1].copy(), "user"),
+        Vocabulary(np.arange(N_ITEMS)[::-1].copy(), "item"),
+    )
+    assert part.order is not None
+    assert other.order is not None
+    for same in (part, other):
+        users, items = same.users.ids[same.pair_users], same.items.ids[same.indices]
+        found = zip(users.tolist(), items.tolist(), same.order.tolist(), strict=True)
+        assert all(places[user, item] == place for user, item, place in found)
+    assert other.n_pairs == part.n_pairs == sum(mask[: data.n_pairs])
+
+
+@given(
+    users=st.lists(st.integers(0, 5), max_size=60),
+    n_keys=st.sampled_from([6, 2**40, 2**62]),
+)
+def test_rows_are_sorted_stably_whichever_way_is_quick(users: list[int], n_keys: int) -> None:
+    key = np.array(users, np.int64) * (n_keys // 6)
+    for given_users in (np.array(users, np.int64), np.sort(np.array(users, np.int64))):
+        sorted_key = key.copy()
+        found = _sort(given_users, sorted_key, n_keys)
+        assert found.tolist() == sorted(range(len(key)), key=lambda row: (key[row], row))
+        assert sorted_key.tolist() == sorted(key.tolist())
+
+
+def ordered(table: list[tuple[int, int, float, int]]) -> Interactions:
+    users, items = ([row[column] for row in table] for column in (0, 1))
+    return Interactions.from_indices(
+        Vocabulary.dense(N_USERS, kind="user"),
+        Vocabulary.dense(N_ITEMS, kind="item"),
+        users,
+        items,
+        order=np.arange(len(table)),
+    )
+
+
+def pairs_of_indices(data: Interactions) -> list[tuple[int, int]]:
+    return list(zip(data.pair_users.tolist(), data.indices.tolist(), strict=True))

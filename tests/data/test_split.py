@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import time
 from typing import Any
 
@@ -9,11 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.data.split import LeaveLast, RatioSplit, Split, SplitAt, TimeSplit
+from ratiorec.data.split import LeaveLast, RatioSplit, Split, SplitAt, TimeSplit, hold_out
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError
 
-SPLITTERS = [RatioSplit(0.1), RatioSplit(0.5), LeaveLast(1), LeaveLast(3), TimeSplit(0.3)]
+SPLITTERS = [
+    *(RatioSplit(0.1), RatioSplit(0.5), LeaveLast(1), LeaveLast(3), LeaveLast(fraction=0.3)),
+    TimeSplit(0.3),
+]
 
 
 def timed(rows: list[tuple[int, int, int]], n_users: int = 8, n_items: int = 12) -> Interactions:
@@ -25,6 +29,18 @@ def timed(rows: list[tuple[int, int, int]], n_users: int = 8, n_items: int = 12)
         users,
         items,
         timestamps=times,
+    )
+
+
+def in_order(rows: list[tuple[int, int, int]]) -> Interactions:
+    """The same pairs without their times, in the order of the rows."""
+    users, items, _ = zip(*rows, strict=True)
+    return Interactions.from_indices(
+        Vocabulary.dense(8, kind="user"),
+        Vocabulary.dense(12, kind="item"),
+        users,
+        items,
+        order=np.arange(len(rows)),
     )
 
 
@@ -152,6 +168,71 @@ def test_leave_last_keeps_users_with_n_pairs_or_fewer_whole() -> None:
     assert split.n_users_kept_whole == 1
 
 
+def last_by_loop(rows: list[tuple[int, int, int]], fraction: float) -> set[tuple[int, int]]:
+    """The last share of each user's pairs, from the definition; of a repeat the latest counts."""
+    latest = {}
+    for user, item, moment in rows:
+        latest[user, item] = max(moment, latest.get((user, item), moment))
+    held_out = set()
+    for user in {user for user, _ in latest}:
+        line = sorted((moment, item) for (other, item), moment in latest.items() if other == user)
+        n = min(int(fraction * len(line) + 0.5 + 1e-9), len(line) - 1)
+        held_out |= {(user, item) for _, item in line[len(line) - n :]}
+    return held_out
+
+
+@given(rows=rows_of_pairs, fraction=st.sampled_from([0.1, 0.29, 0.5, 0.9]))
+def test_the_last_share_is_that_of_a_loop_by_timestamps_and_by_order(
+    rows: list[tuple[int, int, int]], fraction: float
+) -> None:
+    split = LeaveLast(fraction=fraction)
+    assert pairs(split(timed(rows)).held_out) == last_by_loop(rows, fraction)
+    places = [(user, item, place) for place, (user, item, _) in enumerate(rows)]
+    assert pairs(split(in_order(rows)).held_out) == last_by_loop(places, fraction)
+
+
+@given(rows=rows_of_pairs, fraction=st.sampled_from([0.1, 0.29, 0.5, 0.9]))
+def test_the_last_share_is_as_large_as_a_random_one(
+    rows: list[tuple[int, int, int]], fraction: float
+) -> None:
+    last, random = (
+        splitter(timed(rows), rng=np.random.default_rng(0)).held_out.user_degrees
+        for splitter in (LeaveLast(fraction=fraction), RatioSplit(fraction))
+    )
+    assert last.tolist() == random.tolist()
+
+
+def test_timestamps_decide_before_the_order_does() -> None:
+    data = dataclasses.replace(
+        timed([(0, 5, 30), (0, 7, 10), (0, 9, 20)]), order=np.array([0, 2, 1], np.int32)
+    )
+    assert held_out_items(LeaveLast(1)(data), 0) == [5]
+
+
+@given(rows=rows_of_pairs)
+def test_what_is_left_of_a_split_is_split_by_the_same_order(
+    rows: list[tuple[int, int, int]],
+) -> None:
+    data = in_order(rows)
+    twice = pairs(LeaveLast(1)(LeaveLast(1)(data).train).held_out)
+    once = LeaveLast(2)(data).held_out
+    whole = {user for user in range(8) if data.user_degrees[user] > 2}
+    assert {pair for pair in twice if pair[0] in whole} <= pairs(once)
+
+
+def test_a_split_by_order_has_no_clock_for_a_cut_in_time() -> None:
+    with pytest.raises(DataError, match="no timestamps"):
+        TimeSplit(0.1)(in_order([(0, 0, 0), (0, 1, 0), (1, 1, 0)]))
+
+
+def test_what_cannot_be_held_out_is_told_by_the_option() -> None:
+    bare = dataclasses.replace(timed([(0, 0, 0), (0, 1, 0)]), timestamps=None)
+    for by, found in (("time", "no timestamps"), ("last", "neither timestamps nor an order")):
+        with pytest.raises(DataError, match="or --validation-by random") as caught:
+            hold_out(bare, 0.5, by=by, rng=np.random.default_rng(0))
+        assert (caught.value.where, caught.value.found) == (f"--validation-by {by}", found)
+
+
 def test_timestamps_and_weights_stay_beside_their_pairs() -> None:
     data = Interactions.from_indices(
         Vocabulary.dense(1, kind="user"),
@@ -211,7 +292,7 @@ def test_missing_timestamps_are_told(splitter: Any) -> None:
     with pytest.raises(DataError) as caught:
         splitter(data)
     assert caught.value.where == type(splitter).__name__
-    assert caught.value.found == "no timestamps"
+    assert caught.value.found.startswith(("no timestamps", "neither timestamps nor an order"))
 
 
 def test_a_time_split_without_pairs_is_told() -> None:
@@ -232,10 +313,10 @@ def test_a_cut_in_time_that_leaves_a_part_empty_is_refused(splitter: Any) -> Non
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, float("nan")])
-@pytest.mark.parametrize("splitter", [RatioSplit, TimeSplit])
+@pytest.mark.parametrize("splitter", [RatioSplit, TimeSplit, LeaveLast])
 def test_a_share_outside_zero_to_one_is_refused(splitter: Any, fraction: float) -> None:
-    with pytest.raises(ConfigError, match=f"where: {splitter.__name__}.fraction"):
-        splitter(fraction)
+    with pytest.raises(ConfigError, match=rf"where: {splitter.__name__}\.fraction"):
+        splitter(fraction=fraction)
 
 
 def test_leaving_no_pair_out_is_refused() -> None:

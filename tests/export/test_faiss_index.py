@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import ConfigError
-from ratiorec.export import Faiss, Trial, Vectors, export
+from ratiorec.export import ExportTrial, Faiss, Vectors, export
 from ratiorec.export.faiss_index import Flat, Hnsw, Index, Ivf, indices_for
 from ratiorec.scorers import InnerProduct
 from support.command_line import everything_in
@@ -24,7 +24,7 @@ def test_an_index_read_back_finds_what_was_measured_with_scores_as_they_are(
     index: Index, tmp_path: Path
 ) -> None:
     model = vector_model(90, 800, 8)
-    trial = Trial(k=10, n_users=60, min_recall=0.9)
+    trial = ExportTrial(k=10, n_users=60, min_recall=0.9)
     done = export(model, Faiss((index,)), tmp_path / "out", trial=trial)
     users = np.load(tmp_path / "out" / "user_vectors.npy")
     evaluate_on_device = trial(Vectors.of(model))
@@ -37,7 +37,7 @@ def test_an_index_read_back_finds_what_was_measured_with_scores_as_they_are(
 
 def test_a_flat_index_has_recall_one_and_its_places_are_those_of_the_ids(tmp_path: Path) -> None:
     model = vector_model(40, 300, 6)
-    done = export(model, Faiss(), tmp_path / "out", trial=Trial(min_recall=1))
+    done = export(model, Faiss(), tmp_path / "out", trial=ExportTrial(min_recall=1))
     assert (done.measured.recall, done.measured.settings) == (1, {"index": "flat"})
     ids = json.loads((tmp_path / "out" / "item_ids.json").read_text())
     users = np.load(tmp_path / "out" / "user_vectors.npy")
@@ -48,7 +48,7 @@ def test_a_flat_index_has_recall_one_and_its_places_are_those_of_the_ids(tmp_pat
 
 def test_a_graph_over_twenty_thousand_random_vectors_reaches_the_threshold(tmp_path: Path) -> None:
     model = vector_model(300, 20_000, 32)
-    done = export(model, Faiss(), tmp_path / "out", trial=Trial(n_users=200))
+    done = export(model, Faiss(), tmp_path / "out", trial=ExportTrial(n_users=200))
     assert done.measured.settings["index"] == "hnsw"
     assert done.measured.recall >= 0.95
 
@@ -85,7 +85,7 @@ def test_cells_find_long_vectors_wherever_they_point(tmp_path: Path) -> None:
     factors = model.scorer.arrays()
     scorer = InnerProduct(factors["users"], factors["items"] * lengths)
     stretched = replace(model, scorer=scorer)
-    trial = Trial(min_recall=0)
+    trial = ExportTrial(min_recall=0)
     few = Faiss((Ivf(250, (25,)),))
     recall = export(stretched, few, tmp_path / "out", trial=trial).measured.recall
     evaluate_on_device = trial(Vectors.of(stretched))

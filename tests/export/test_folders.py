@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratiorec.errors import ConfigError, MissingExtraError, StorageError
-from ratiorec.export import FORMS, Trial, export
+from ratiorec.export import FORMS, ExportTrial, export
 from ratiorec.files import sha256_of
 from ratiorec.model.artifact import Artifact
 from support.command_line import everything_in, full_disk
@@ -77,7 +77,7 @@ def test_parquet_has_the_names_of_items(tmp_path: Path) -> None:
 
 
 def test_a_form_finds_all_and_says_so(form: str, tmp_path: Path) -> None:
-    done = export(small_model(), FORMS[form], tmp_path / "out", trial=Trial(k=9, n_users=13))
+    done = export(small_model(), FORMS[form], tmp_path / "out", trial=ExportTrial(k=9, n_users=13))
     assert (done.form, done.measured.recall, done.k, done.n_users) == (form, 1, 9, 13)
 
 
@@ -142,5 +142,5 @@ def test_vectors_that_were_not_written_as_they_are_would_be_noticed(
     lists = numpy_arrays.exact_lists
     monkeypatch.setattr(numpy_arrays, "exact_lists", lambda u, v, k: lists(-u, v, k))
     with pytest.raises(ConfigError, match="finds too little"):
-        export(small_model(), FORMS["numpy"], tmp_path / "out", trial=Trial(k=5))
+        export(small_model(), FORMS["numpy"], tmp_path / "out", trial=ExportTrial(k=5))
     assert everything_in(tmp_path) == {}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import ConfigError
-from ratiorec.export import Onnx, Trial, export, onnx_graph
+from ratiorec.export import ExportTrial, Onnx, export, onnx_graph
 from support.command_line import everything_in
 from support.random_vectors import vector_model
 from support.small_models import small_model
@@ -48,7 +48,7 @@ def test_without_a_runtime_the_graph_is_checked_by_onnx_itself(
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find(name)
     )
-    done = export(small_model(), Onnx(), tmp_path / "out", trial=Trial(min_recall=1))
+    done = export(small_model(), Onnx(), tmp_path / "out", trial=ExportTrial(min_recall=1))
     assert done.measured.settings["checked_by"] == "the reference evaluator of onnx"
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, MissingExtraError, StorageError
-from ratiorec.export import Pgvector, Trial, Vectors, export_to_postgres
+from ratiorec.export import ExportTrial, Pgvector, Vectors, export_to_postgres
 from ratiorec.export.pgvector import IndexPlan, VectorTable, as_text, plans_for
 from ratiorec.model.artifact import Artifact
 from support.postgres_server import PASSWORD, PostgresServer
@@ -38,7 +38,7 @@ def rows_in(server: PostgresServer, url: str, table: str = "items") -> list[tupl
 
 def write_weak(model: Artifact, url: str) -> None:
     vectors = Vectors.of(model)
-    replace(Pgvector.at(url), plans=(WEAK,)).write(vectors, Trial()(vectors))
+    replace(Pgvector.at(url), plans=(WEAK,)).write(vectors, ExportTrial()(vectors))
 
 
 def test_items_are_found_by_a_query_as_exact_search_finds_them(
@@ -96,7 +96,7 @@ def test_recall_is_measured_through_the_index(
 
     monkeypatch.setattr(VectorTable, "search", explained)
     export_to_postgres(
-        vector_model(4, 30, 3), vector_server.new_database(), trial=Trial(min_recall=0)
+        vector_model(4, 30, 3), vector_server.new_database(), trial=ExportTrial(min_recall=0)
     )
     assert plans
     assert all("_idx" in plan for plan in plans)
@@ -266,7 +266,7 @@ def test_an_index_of_more_links_is_tried_when_the_first_finds_too_little(
     vectors = Vectors.of(vector_model(50, 3000, 16))
     graph = plans_for(3000, 16, has_hnsw=True)[1]
     target = replace(Pgvector.at(url), plans=(WEAK, graph))
-    measured, _ = target.write(vectors, Trial()(vectors))
+    measured, _ = target.write(vectors, ExportTrial()(vectors))
     assert measured.settings["m"] == 32
     assert len(names_in(vector_server, url)) == 3
     (definition,) = vector_server.execute(
@@ -282,7 +282,7 @@ def test_cells_are_built_where_the_server_allows_little_memory(
     (plan,) = plans_for(90_000, 16, has_hnsw=False)
     vectors = Vectors.of(vector_model(50, 3000, 16))
     measured, _ = replace(Pgvector.at(url), plans=(plan,)).write(
-        vectors, Trial(min_recall=0)(vectors)
+        vectors, ExportTrial(min_recall=0)(vectors)
     )
     assert measured.settings["lists"] == 90
 
@@ -291,5 +291,5 @@ def test_cells_reach_the_threshold_too(vector_server: PostgresServer) -> None:
     vectors = Vectors.of(vector_model(50, 3000, 16))
     target = Pgvector.at(vector_server.new_database())
     strong = replace(WEAK, strengths=(1, 60))
-    measured, _ = replace(target, plans=(strong,)).write(vectors, Trial()(vectors))
+    measured, _ = replace(target, plans=(strong,)).write(vectors, ExportTrial()(vectors))
     assert (measured.recall, measured.settings["ivfflat.probes"]) == (1, 60)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError
-from ratiorec.export import Trial, Vectors
+from ratiorec.export import ExportTrial, Vectors
 from ratiorec.export.vectors import Judge
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
@@ -26,7 +26,7 @@ def judge_of(items: list[float], *, k: int, min_recall: float = 0.95) -> Judge:
         Vocabulary.dense(len(items), kind="item"),
         UserItems(np.zeros(2, np.int64), np.zeros(0, np.int32)),
     )
-    return Trial(k=k, min_recall=min_recall)(Vectors.of(model))
+    return ExportTrial(k=k, min_recall=min_recall)(Vectors.of(model))
 
 
 def test_recall_is_the_share_of_the_exact_list() -> None:
@@ -60,7 +60,7 @@ def test_places_without_an_item_are_not_the_first_item() -> None:
 @given(st.integers(0, 2**32 - 1))
 def test_exact_search_itself_has_recall_one(seed: int) -> None:
     vectors = Vectors.of(small_model(seed))
-    judge = Trial(k=7, n_users=11, seed=seed)(vectors)
+    judge = ExportTrial(k=7, n_users=11, seed=seed)(vectors)
     scores = judge.vectors.astype(np.float64) @ vectors.items.T.astype(np.float64)
     assert judge.recall(np.argsort(-scores, axis=1)[:, :7]) == 1
     worst = judge.recall(np.argsort(scores, axis=1)[:, :7])
@@ -69,7 +69,7 @@ def test_exact_search_itself_has_recall_one(seed: int) -> None:
 
 def test_seen_items_are_among_the_exact_lists() -> None:
     model = small_model()
-    judge = Trial(k=5)(Vectors.of(model))
+    judge = ExportTrial(k=5)(Vectors.of(model))
     with_seen = model.recommend(model.users.ids, 5, exclude_seen=False)
     places = model.items.indices(with_seen.answer_ids).reshape(-1, 5)
     assert judge.recall(places) == 1
@@ -79,10 +79,10 @@ def test_seen_items_are_among_the_exact_lists() -> None:
 
 def test_the_sample_is_as_large_as_asked_for_and_the_same_for_a_seed() -> None:
     vectors = Vectors.of(small_model())
-    first, again, other = (Trial(n_users=8, seed=seed)(vectors).users for seed in (0, 0, 1))
+    first, again, other = (ExportTrial(n_users=8, seed=seed)(vectors).users for seed in (0, 0, 1))
     assert len(set(first.tolist())) == 8
     assert first.tolist() == again.tolist() != other.tolist()
-    assert Trial(n_users=10**9)(vectors).users.tolist() == list(range(20))
+    assert ExportTrial(n_users=10**9)(vectors).users.tolist() == list(range(20))
 
 
 def test_lists_are_no_longer_than_the_catalogue() -> None:
@@ -123,4 +123,4 @@ def test_a_refusal_tells_the_best_that_was_tried() -> None:
 )
 def test_a_trial_that_judges_nothing_is_refused(settings: dict[str, Any], where: str) -> None:
     with pytest.raises(ConfigError, match=f"where: {where};"):
-        Trial(**settings)
+        ExportTrial(**settings)

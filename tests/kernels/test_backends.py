@@ -11,7 +11,13 @@ import torch
 from torch import Tensor
 
 import reference.risk as slow
-from ratiorec.kernels.pointwise import EXPONENTIAL, GENERATORS, LINKS, SOFTPLUS
+from ratiorec.kernels.pointwise import (
+    EXPONENTIAL,
+    GENERATORS,
+    LINKS,
+    SOFTPLUS,
+    power_divergence,
+)
 from ratiorec.kernels.unlabelled import (
     LARGE,
     Backend,
@@ -38,7 +44,8 @@ DIVISORS = (None, 5.0)
 N_USERS, N_ITEMS = 7, 11
 
 every_backend = pytest.mark.parametrize("backend", BACKENDS.values(), ids=BACKENDS.keys())
-every_generator = pytest.mark.parametrize("generator", GENERATORS)
+EVERY = {**GENERATORS, **{name: power_divergence(b) for name, b in slow.POWERS.items()}}
+every_generator = pytest.mark.parametrize("generator", EVERY)
 every_link = pytest.mark.parametrize("link", LINKS)
 
 
@@ -104,7 +111,7 @@ def draw(
         eighths(rng, n_users, 2, largest=1), eighths(rng, n_items, 2, largest=1), SOFTPLUS
     )
     term = UnlabelledTerm(
-        GENERATORS[generator],
+        EVERY[generator],
         LINKS[link],
         torch.ones_like(candidates) if weights == "uniform" else candidates,
         {"hard-sample": 1.0, "hard-sample-first": 1.0, "root": 0.5}.get(weights, 0.0),

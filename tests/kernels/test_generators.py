@@ -14,7 +14,9 @@ from ratiorec.kernels.pointwise import (
     LEAST_SQUARES,
     LOGISTIC,
     Generator,
+    power_divergence,
 )
+from reference.risk import POWERS
 
 positive = st.floats(1e-3, 1e3)
 positive_vectors = st.lists(positive, min_size=4, max_size=4).map(
@@ -23,7 +25,8 @@ positive_vectors = st.lists(positive, min_size=4, max_size=4).map(
 # fifteen decades, evenly in the logarithm
 ratios = torch.logspace(-9, 6, 61, dtype=torch.float64)
 
-every_generator = pytest.mark.parametrize("generator", GENERATORS.values(), ids=GENERATORS.keys())
+EVERY = {**GENERATORS, **{name: power_divergence(b) for name, b in POWERS.items()}}
+every_generator = pytest.mark.parametrize("generator", EVERY.values(), ids=EVERY.keys())
 
 
 def derivative(function: Callable[[Tensor], Tensor], at: Tensor, *, order: int = 1) -> Tensor:
@@ -174,7 +177,7 @@ def test_a_ratio_that_vanished_in_single_precision_gives_a_finite_slope(
     assert float(generator.unlabelled_loss(torch.zeros(1))) == 0
 
 
-@every_generator
+@pytest.mark.parametrize("generator", [*GENERATORS.values(), power_divergence(0.4)])
 def test_the_gain_of_a_hopeless_positive_has_a_finite_slope_in_single_precision(
     generator: Generator,
 ) -> None:
@@ -183,3 +186,42 @@ def test_the_gain_of_a_hopeless_positive_has_a_finite_slope_in_single_precision(
     (slope,) = torch.autograd.grad(gain.sum(), score)
     assert slope.isfinite().all()
     assert (slope < 0).all()
+
+
+@pytest.mark.parametrize(
+    ("exponent", "limit", "constant"), [(1e-7, KULLBACK_LEIBLER, 0), (1 + 1e-7, LEAST_SQUARES, 1)]
+)
+def test_the_power_divergence_tends_to_its_two_named_members(
+    exponent: float, limit: Generator, constant: float
+) -> None:
+    near, moderate = power_divergence(exponent), torch.logspace(-3, 3, 25, dtype=torch.float64)
+    for found, wanted in (
+        (near.unlabelled_loss(moderate), limit.unlabelled_loss(moderate)),
+        (near.unlabelled_slope(moderate), limit.unlabelled_slope(moderate)),
+        (near.positive_loss(moderate), limit.positive_loss(moderate) + constant),
+    ):
+        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-5)
+    assert power_divergence(round(exponent)) is limit
+
+
+@given(b=st.floats(0.05, 3))
+def test_the_power_divergence_is_a_multiple_of_the_usual_one(b: float) -> None:
+    """(t^(1+b) − t)/b, over 1 + b and less an affine part, which no divergence sees."""
+    r, estimate = torch.tensor([[0.2, 1.0, 3.0], [0.5, 0.9, 7.0]], dtype=torch.float64)
+
+    def usual(t: Tensor) -> Tensor:
+        return (t ** (1 + b) - t) / b
+
+    slope = derivative(usual, estimate)
+    torch.testing.assert_close(
+        (1 + b) * power_divergence(b).divergence(r, estimate),
+        usual(r) - usual(estimate) - slope * (r - estimate),
+    )
+
+
+def test_a_cube_pulls_as_a_square_with_the_ratio_as_its_weight() -> None:
+    """With b = 2 and uniform weights: the hard-sample shape, as a true gradient."""
+    torch.testing.assert_close(
+        power_divergence(2.0).unlabelled_slope(ratios),
+        ratios * LEAST_SQUARES.unlabelled_slope(ratios),
+    )

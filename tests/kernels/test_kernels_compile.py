@@ -12,10 +12,11 @@ from support.triton_marks import needs_compiler
 
 # a process of its own: the check of signatures must not touch what the compiler reads
 COMPILED = """
+from itertools import product
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from ratiorec.kernels.triton import positives, propagation, unlabelled_kernels
+from ratiorec.kernels.triton import positives, propagation, softmax, unlabelled_kernels
 from ratiorec.kernels.triton.unlabelled import usual_tiles
 from ratiorec.kernels.triton.unlabelled_kernels import GENERATORS, LINKS
 
@@ -69,15 +70,27 @@ def of_positives():
         yield compiled(
             kernel,
             {n: "*fp32" for n in floats.split()} | {n: "*i64" for n in indices},
-            {"D": 64, "PADDED_D": 64, "PAIRS": positives.PAIRS_AT_ONCE},
-            n_warps=positives.N_WARPS,
+            {n: v for n, v in positives.sizes(512).items() if n != "num_warps"},
+            n_warps=positives.sizes(512)["num_warps"],
         )
+
+
+def of_softmax():
+    launch = softmax.SoftmaxTiles().launch(512)
+    for kernel in (softmax.totals_of_blocks, softmax.probabilities):
+        tables = {n: "*bf16" for n in ("users", "items", "shares") if n in kernel.arg_names}
+        tables |= {n: "*fp32" for n in ("totals", "shifts") if n in kernel.arg_names}
+        numbers = {n: "i32" for n in ("n_users", "n_items", "width") if n in kernel.arg_names}
+        constants = {n: launch[n] for n in ("DIM", "ROWS", "COLUMNS", "STEP")}
+        yield compiled(kernel, tables | numbers, constants, n_warps=launch["num_warps"])
 
 
 def of_unlabelled():
     tiles = usual_tiles("fp16", 64, plain_weight=True)
-    link, generator = next(iter(LINKS.values())), next(iter(GENERATORS.values()))
-    for name, way in (("by_users", tiles.by_users), ("by_items", tiles.by_items)):
+    link, usual = next(iter(LINKS.values())), next(iter(GENERATORS.values()))
+    generators = {None: usual, 0.4: unlabelled_kernels.power_divergence}
+    passes = [("by_users", tiles.by_users), ("by_items", tiles.by_items)]
+    for (exponent, generator), (name, way) in product(generators.items(), passes):
         kernel = getattr(unlabelled_kernels, name)
         absent, halves, singles = (
             [n for n in names.split() if n in kernel.arg_names]
@@ -102,6 +115,7 @@ def of_unlabelled():
                 "PRECISION": "tf32",
                 "LINK": link,
                 "GENERATOR": generator,
+                "EXPONENT": exponent,
                 "RATIO_POWER": 1.0,
                 "FIRST_LINK": None,
             },
@@ -109,7 +123,7 @@ def of_unlabelled():
         )
 
 
-for kernels in (layers, of_positives, of_unlabelled):
+for kernels in (layers, of_positives, of_softmax, of_unlabelled):
     print(kernels.__name__, *(len(made.asm["cubin"]) for made in kernels()))
 """
 
@@ -122,5 +136,5 @@ def test_the_kernels_become_machine_code() -> None:
     assert done.returncode == 0, done.stderr
     sizes = {name: [*map(int, each)] for name, *each in map(str.split, done.stdout.splitlines())}
     n_kernels = {name: len(each) for name, each in sizes.items()}
-    assert n_kernels == {"layers": 3, "of_positives": 3, "of_unlabelled": 2}
+    assert n_kernels == {"layers": 3, "of_positives": 3, "of_softmax": 2, "of_unlabelled": 4}
     assert min(map(min, sizes.values())) > 0

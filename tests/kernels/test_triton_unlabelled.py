@@ -22,6 +22,7 @@ from ratiorec.kernels.pointwise import (
     SOFTPLUS,
     Generator,
     Link,
+    power_divergence,
 )
 from ratiorec.kernels.triton.unlabelled import Tiles, Triton, knows
 from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm, reference
@@ -42,7 +43,12 @@ WEIGHTS = {
     "hard-sample-first": (1.0, EXPONENTIAL),
 }
 
-every_generator = pytest.mark.parametrize("generator", GENERATORS)
+EVERY = {
+    **GENERATORS,
+    "power-0.4": power_divergence(0.4),
+    "power-2": power_divergence(2.0),
+}
+every_generator = pytest.mark.parametrize("generator", EVERY)
 every_link = pytest.mark.parametrize("link", LINKS)
 
 
@@ -114,9 +120,7 @@ def test_value_and_gradients_equal_those_of_whole_matrices(
     interpreter: Interpreter, generator: str, link: str, weights: str
 ) -> None:
     for divisor in (None, 7.0):
-        case = draw(
-            GENERATORS[generator], LINKS[link], weights, spread=SPREAD[link], divisor=divisor
-        )
+        case = draw(EVERY[generator], LINKS[link], weights, spread=SPREAD[link], divisor=divisor)
         assert largest_error(interpreter.unlabelled(EXACT, case), expected(case)) < 5e-6
 
 
@@ -129,7 +133,7 @@ def test_value_and_gradients_equal_those_of_whole_matrices(
 def test_rounded_products_cost_so_many_digits_and_no_more(
     interpreter: Interpreter, generator: str, link: str, products: str, tolerance: float
 ) -> None:
-    case = draw(GENERATORS[generator], LINKS[link], spread=SPREAD[link])
+    case = draw(EVERY[generator], LINKS[link], spread=SPREAD[link])
     error = largest_error(
         interpreter.unlabelled(Triton(products, SMALL, SMALL), case), expected(case)
     )
@@ -164,7 +168,7 @@ def test_far_scores_of_all_signs_keep_their_digits_under_every_weight(
     interpreter: Interpreter, generator: str, weights: str
 ) -> None:
     case = far_scores(
-        GENERATORS[generator], SOFTPLUS, WEIGHTS[weights][0], [80.0, -80.0, 7.5, -7.5, 0.0, 0.125]
+        EVERY[generator], SOFTPLUS, WEIGHTS[weights][0], [80.0, -80.0, 7.5, -7.5, 0.0, 0.125]
     )
     assert largest_error(interpreter.unlabelled(EXACT, case), expected(case)) < 1e-5
 
@@ -177,13 +181,12 @@ def test_the_functions_of_every_score_are_right_to_five_digits(
     interpreter: Interpreter, generator: str, link: str, ratio_power: float
 ) -> None:
     # one item, so that every user has one score; r̂ to the power that is asked for is a number
-    most = abs(ratio_power) + (2 if generator == "least-squares" else 1)
+    exponent = {"least-squares": 1, "power-0.4": 0.4, "power-2": 2}.get(generator, 0)
+    most = abs(ratio_power) + 1 + exponent
     at = torch.linspace(-80 / most, 80 / most, 97)
     users, items = torch.zeros(len(at), 2), torch.tensor([[1.0, 0.0]])
     users[:, 0] = at
-    term = UnlabelledTerm(
-        GENERATORS[generator], LINKS[link], torch.ones(1), ratio_power, divisor=1.0
-    )
+    term = UnlabelledTerm(EVERY[generator], LINKS[link], torch.ones(1), ratio_power, divisor=1.0)
     case = users, items, term, torch.zeros(len(at))
     high = SMALL._replace(n_rows=128)
     found, wanted = interpreter.unlabelled(Triton("ieee", high, SMALL), case), expected(case)
@@ -278,7 +281,7 @@ def test_vectors_may_lie_in_memory_as_they_like(interpreter: Interpreter) -> Non
 
 @needs_triton
 def test_all_generators_and_links_of_the_library_are_known() -> None:
-    for generator in GENERATORS.values():
+    for generator in EVERY.values():
         for link in LINKS.values():
             assert knows(draw(generator, link)[2])
 
@@ -288,6 +291,7 @@ def test_a_generator_or_a_link_of_ones_own_is_not_known() -> None:
     own = Generator(*LEAST_SQUARES[:3], unlabelled_slope=lambda t, out=None: 2 * t)
     other = Link(SOFTPLUS.ratio, lambda s, out=None: (s, s))
     assert not knows(UnlabelledTerm(own, SOFTPLUS, torch.ones(1)))
+    assert not knows(UnlabelledTerm(own._replace(exponent=0.4), SOFTPLUS, torch.ones(1)))
     assert not knows(UnlabelledTerm(LEAST_SQUARES, other, torch.ones(1)))
     first = FirstModel(torch.ones(1, 1), torch.ones(1, 1), other)
     assert not knows(UnlabelledTerm(LEAST_SQUARES, SOFTPLUS, torch.ones(1), first=first))
@@ -305,7 +309,7 @@ def test_an_unknown_kind_of_products_is_an_error() -> None:
 def test_the_compiled_kernels_equal_whole_matrices(generator: str, link: str, weights: str) -> None:
     spread = {"softplus": 0.5, "exponential": 0.15}[link]
     case = draw(
-        GENERATORS[generator],
+        EVERY[generator],
         LINKS[link],
         weights,
         n_users=1_000,

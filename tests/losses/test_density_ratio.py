@@ -3,7 +3,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -14,16 +13,17 @@ from hypothesis import strategies as st
 import reference.risk as slow
 from ratiorec.batches.users import Batch
 from ratiorec.errors import ConfigError
-from ratiorec.kernels.pointwise import GENERATORS, LINKS
+from ratiorec.kernels.pointwise import GENERATORS, LINKS, power_divergence
 from ratiorec.losses.density_ratio import (
-    CandidateCorrection,
     DensityRatio,
     FrozenWeights,
     HardSampleWeights,
     PopularityWeights,
+    RatioPowerWeights,
     UniformWeights,
     Weights,
 )
+from ratiorec.losses.generators import RelativeRatio
 from ratiorec.settings import UserBatches
 from ratiorec.shapes import Embeddings
 from reference.comparison import (
@@ -40,7 +40,9 @@ from support.small_data import (
     random_interactions,
 )
 
-WEIGHTS = ("uniform", "popularity", "hard-sample", "frozen")
+EVERY = {**GENERATORS, **{name: power_divergence(b) for name, b in slow.POWERS.items()}}
+WEIGHTS = ("uniform", "popularity", "hard-sample", "ratio-power", "frozen")
+SAMPLED = ("none", "inverse-propensity")
 N_USERS, N_ITEMS = 6, 9
 
 
@@ -52,6 +54,8 @@ def both_weights(kind: str, link: str, rng: np.random.Generator) -> tuple[Weight
         return PopularityWeights(0.5), slow.popularity(0.5)
     if kind == "hard-sample":
         return HardSampleWeights(), slow.hard_sample
+    if kind == "ratio-power":
+        return RatioPowerWeights(0.5, 1.5), slow.ratio_power(0.5, 1.5)
     first = random_embeddings(rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=4)
     return FrozenWeights(first, LINKS[link]), slow.frozen(
         first.users.tolist(), first.items.tolist(), link
@@ -70,7 +74,7 @@ def assert_equal_to_loops(
     rng: np.random.Generator,
 ) -> None:
     part, rule = both_weights(weights, link, rng)
-    risk = DensityRatio(GENERATORS[generator], LINKS[link], part, sampling, upper_bound)
+    risk = DensityRatio(EVERY[generator], LINKS[link], part, sampling, upper_bound)
     expected = slow.density_ratio(
         embeddings.users.tolist(),
         embeddings.items.tolist(),
@@ -87,15 +91,13 @@ def assert_equal_to_loops(
 @pytest.mark.parametrize("largest_score", [1.0, 5.0, 30.0])
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("generator", EVERY)
 def test_value_and_gradient_equal_the_plain_loops(
     generator: str, link: str, weights: str, largest_score: float
 ) -> None:
     rng = np.random.default_rng(len(generator) + 100 * len(weights) + int(largest_score))
     # a bound of 0.3 keeps the clamp busy, one of 70 seldom, none never
-    for sampling, upper_bound in itertools.product(
-        get_args(CandidateCorrection), (0.3, 70.0, math.inf)
-    ):
+    for sampling, upper_bound in itertools.product(SAMPLED, (0.3, 70.0, math.inf)):
         assert_equal_to_loops(
             random_batch(rng, n_users=N_USERS, n_items=N_ITEMS),
             random_embeddings(rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=largest_score),
@@ -110,10 +112,10 @@ def test_value_and_gradient_equal_the_plain_loops(
 
 @given(
     seed=st.integers(0, 2**32),
-    generator=st.sampled_from(sorted(GENERATORS)),
+    generator=st.sampled_from(sorted(EVERY)),
     link=st.sampled_from(sorted(LINKS)),
     weights=st.sampled_from(WEIGHTS),
-    sampling=st.sampled_from(get_args(CandidateCorrection)),
+    sampling=st.sampled_from(SAMPLED),
     # at a bound of 1 the bracket of a user with every candidate is 0, where a clamp has a kink
     upper_bound=st.floats(0.1, 0.99) | st.floats(1.01, 100),
     largest_score=st.floats(0.1, 30),
@@ -144,8 +146,36 @@ def test_sampled_batches_equal_the_plain_loops(
     )
 
 
+@pytest.mark.parametrize("weights", WEIGHTS)
+@pytest.mark.parametrize(
+    ("generator", "exponent"), [("least-squares", 1), ("kullback-leibler", 0), *slow.POWERS.items()]
+)
+def test_the_relative_ratio_equals_the_plain_loops(
+    generator: str, exponent: float, weights: str
+) -> None:
+    rng = np.random.default_rng(6)
+    for upper_bound in (0.3, 70.0, math.inf):
+        batch = random_batch(rng, n_users=N_USERS, n_items=N_ITEMS)
+        embeddings = random_embeddings(rng, n_users=N_USERS, n_items=N_ITEMS, largest_score=5)
+        part, rule = both_weights(weights, "softplus", rng)
+        relative = RelativeRatio(exponent, mixing=0.2)
+        expected = slow.density_ratio(
+            embeddings.users.tolist(),
+            embeddings.items.tolist(),
+            as_sample(batch),
+            generator=generator,
+            link="softplus",
+            weights=rule,
+            inverse_inclusion=True,
+            upper_bound=upper_bound,
+            mixing=0.2,
+        )
+        risk = DensityRatio(relative, weights=part, upper_bound=upper_bound)
+        assert_equal_to_reference(risk, expected, embeddings, batch)
+
+
 @pytest.mark.parametrize("upper_bound", [0.3, 70.0, math.inf])
-@pytest.mark.parametrize("sampling", get_args(CandidateCorrection))
+@pytest.mark.parametrize("sampling", SAMPLED)
 def test_the_ranking_ulsif_has_the_four_terms_of_the_paper(
     sampling: str, upper_bound: float
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,31 +15,38 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from ratiorec.batches.users import Batch
-from ratiorec.kernels.pointwise import EXPONENTIAL, GENERATORS, LINKS
-from ratiorec.kernels.unlabelled import FirstModel
+from ratiorec.kernels.pointwise import EXPONENTIAL, GENERATORS, LINKS, power_divergence
+from ratiorec.kernels.unlabelled import FirstModel, UnlabelledTerm, reference
 from ratiorec.losses.density_ratio import (
-    CandidateCorrection,
     DensityRatio,
     HardSampleWeights,
     PopularityWeights,
+    RatioPowerWeights,
     UniformWeights,
     UnlabelledWeight,
     Weights,
     candidate_weights,
 )
+from ratiorec.losses.generators import RelativeRatio
+from ratiorec.losses.softmax import Softmax
 from ratiorec.shapes import Embeddings
 from reference.comparison import of_batch, random_embeddings, value_and_gradient
+from reference.risk import POWERS
 from support.small_data import handmade_batch, only_user, random_batch
 
 N_USERS, N_ITEMS = 6, 9
 
+EVERY = {**GENERATORS, **{name: power_divergence(b) for name, b in POWERS.items()}}
+
 seeds = st.integers(0, 2**32)
 assemblies = st.builds(
     DensityRatio,
-    generator=st.sampled_from(list(GENERATORS.values())),
+    generator=st.sampled_from(list(EVERY.values())),
     link=st.sampled_from(list(LINKS.values())),
-    weights=st.sampled_from([UniformWeights(), PopularityWeights(0.5), HardSampleWeights()]),
-    candidate_correction=st.sampled_from(get_args(CandidateCorrection)),
+    weights=st.sampled_from(
+        [UniformWeights(), PopularityWeights(0.5), HardSampleWeights(), RatioPowerWeights(0.5, 1.5)]
+    ),
+    candidate_correction=st.sampled_from(["none", "inverse-propensity"]),
     upper_bound=st.sampled_from([0.3, 70.0, math.inf]),
 )
 
@@ -133,9 +140,9 @@ def whole_population(n_items: int) -> Batch:
     )
 
 
-def population_risk(generator: str, p: Tensor, q: Tensor) -> DensityRatio:
+def population_risk(generator: Any, p: Tensor, q: Tensor) -> DensityRatio:
     return DensityRatio(
-        GENERATORS[generator],
+        EVERY.get(generator, generator),
         EXPONENTIAL,
         Given(p.unsqueeze(0), q.unsqueeze(0)),
         "none",
@@ -156,18 +163,18 @@ positive_vectors = st.lists(st.floats(0.02, 50), min_size=5, max_size=5).map(
 )
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("generator", EVERY)
 @given(p=distributions, q=distributions, estimate=positive_vectors)
 def test_excess_risk_is_the_expected_bregman_divergence(
     generator: str, p: Tensor, q: Tensor, estimate: Tensor
 ) -> None:
     risk, batch = population_risk(generator, p, q), whole_population(5)
     excess = risk(with_ratio(estimate), batch) - risk(with_ratio(p / q), batch)
-    divergence = (q * GENERATORS[generator].divergence(p / q, estimate)).sum()
+    divergence = (q * EVERY[generator].divergence(p / q, estimate)).sum()
     torch.testing.assert_close(excess, divergence, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("generator", EVERY)
 @given(p=distributions, q=distributions)
 def test_the_gradient_vanishes_at_the_true_ratio(generator: str, p: Tensor, q: Tensor) -> None:
     risk, batch = population_risk(generator, p, q), whole_population(5)
@@ -177,17 +184,19 @@ def test_the_gradient_vanishes_at_the_true_ratio(generator: str, p: Tensor, q: T
     assert np.abs(elsewhere).max() > 1e-6
 
 
-@pytest.mark.parametrize("generator", GENERATORS)
+@pytest.mark.parametrize("generator", EVERY)
+@pytest.mark.parametrize(("delta", "gamma"), [(1, 1), (0.5, 1.5), (0, 0.3), (1, 0)])
 @given(p=distributions, q=distributions)
-def test_hard_sample_weights_settle_at_a_cube_root_of_the_true_ratio(
-    generator: str, p: Tensor, q: Tensor
+def test_weights_by_powers_of_the_ratio_settle_at_a_root_of_the_true_ratio(
+    generator: str, delta: float, gamma: float, p: Tensor, q: Tensor
 ) -> None:
-    weights = Scaled(HardSampleWeights(), p.unsqueeze(0), q.unsqueeze(0))
+    weights = Scaled(RatioPowerWeights(delta, gamma), p.unsqueeze(0), q.unsqueeze(0))
     risk = dataclasses.replace(population_risk(generator, p, q), weights=weights)
-    root = (p / q) ** (1 / 3)
-    settled = root * (q * root).sum() / (q * root.square()).sum()
+    root = (p / q) ** (1 / (1 + gamma + delta))  # a cube root for hard-sample weights
+    # r̂ = c·root with c such that E[r̂^(1 + γ)] = E[r̂^γ]
+    settled = root * (q * root**gamma).sum() / (q * root ** (1 + gamma)).sum()
     _, there, _ = value_and_gradient(risk, with_ratio(settled), whole_population(5))
-    assert np.abs(there).max() < 1e-12 * max(1, float(settled.max()) ** 2)
+    assert np.abs(there).max() < 1e-12 * max(1, float(settled.max()) ** 4)
     _, elsewhere, _ = value_and_gradient(risk, with_ratio(1.1 * settled), whole_population(5))
     assert np.abs(elsewhere).max() > 1e-6
 
@@ -312,3 +321,121 @@ def test_a_user_or_item_outside_the_batch_feels_nothing(seed: int, risk: Density
     _, to_users, to_items = value_and_gradient(risk, embeddings, batch)
     assert np.abs(np.delete(to_users, batch.users.numpy(), axis=0)).sum() == 0
     assert np.abs(np.delete(to_items, batch.candidates.numpy(), axis=0)).sum() == 0
+
+
+MIXINGS = [0.05, 0.3, 0.9]
+
+
+@pytest.mark.parametrize("mixing", MIXINGS)
+@pytest.mark.parametrize("exponent", [0, 0.4, 1, 2])
+@given(p=distributions, q=distributions, estimate=positive_vectors)
+def test_the_relative_ratio_is_a_ratio_to_a_mixture(
+    exponent: float, mixing: float, p: Tensor, q: Tensor, estimate: Tensor
+) -> None:
+    risk, batch = population_risk(RelativeRatio(exponent, mixing), p, q), whole_population(5)
+    mixture = mixing * p + (1 - mixing) * q
+    true = p / mixture
+    assert (true <= 1 / mixing).all()
+    excess = risk(with_ratio(estimate), batch) - risk(with_ratio(true), batch)
+    divergence = (mixture * power_divergence(exponent).divergence(true, estimate)).sum()
+    torch.testing.assert_close(excess, divergence, rtol=1e-10, atol=1e-8)
+    _, there, _ = value_and_gradient(risk, with_ratio(true), batch)
+    assert np.abs(there).max() < 1e-12 * max(1, float(true.max()) ** 3)
+
+
+@pytest.mark.parametrize("mixing", MIXINGS)
+@pytest.mark.parametrize("exponent", [0, 0.4, 1, 2])
+def test_a_positive_is_pulled_up_to_the_bound_of_a_relative_ratio_and_no_further(
+    exponent: float, mixing: float
+) -> None:
+    """Whatever the weights: here an unlabelled pair, the second, has all of w⁻."""
+    weights = Given(torch.tensor([[3.0, 0.0]]).double(), torch.tensor([[1e-30, 1.0]]).double())
+    risk = DensityRatio(RelativeRatio(exponent, mixing), EXPONENTIAL, weights, "none", math.inf)
+    batch = dataclasses.replace(
+        whole_population(2), rows=torch.zeros(1).long(), columns=torch.zeros(1).long()
+    )
+    for factor, sign in ((0.99, -1), (1, 0), (1.01, 1)):
+        ratio = torch.tensor([factor / mixing, 1.0], dtype=torch.float64)
+        _, to_user, _ = value_and_gradient(risk, with_ratio(ratio), batch)
+        assert np.sign(np.round(to_user[0, 0], 12)) == sign
+
+
+@given(seed=seeds, risk=assemblies)
+def test_no_mixing_and_exponents_of_one_change_no_bit(seed: int, risk: DensityRatio) -> None:
+    _, embeddings, batch = draw(seed)
+    usual = dataclasses.replace(risk, generator="least-squares", weights=HardSampleWeights())
+    unmixed = dataclasses.replace(
+        usual, generator=RelativeRatio(mixing=0), weights=RatioPowerWeights(1, 1)
+    )
+    for a, b in zip(
+        value_and_gradient(unmixed, embeddings, batch),
+        value_and_gradient(usual, embeddings, batch),
+        strict=True,
+    ):
+        assert np.array_equal(a, b)
+
+
+@given(seed=seeds, gamma=st.sampled_from([0, 0.5, 1]), exponent=st.sampled_from([0, 0.4, 1]))
+def test_all_items_as_candidates_are_a_batch_in_which_every_item_came_up(
+    seed: int, gamma: float, exponent: float
+) -> None:
+    _, embeddings, batch = draw(seed)
+    others = np.setdiff1d(np.arange(N_ITEMS), batch.candidates.numpy())
+    everything = torch.cat([batch.candidates, torch.from_numpy(others)])
+    came_up = dataclasses.replace(
+        batch,
+        candidates=everything,
+        popularity=torch.ones(N_ITEMS, dtype=torch.float64),
+        inclusion=torch.ones(N_ITEMS, dtype=torch.float64),
+    )
+    risk = DensityRatio(power_divergence(exponent), weights=RatioPowerWeights(1, gamma))
+    found = value_and_gradient(
+        dataclasses.replace(risk, candidate_correction="all-items"), embeddings, batch
+    )
+    assert_same(found, value_and_gradient(risk, embeddings, came_up), tolerance=1e-12)
+
+
+@given(
+    seed=seeds,
+    exponent=st.sampled_from([0, 0.4, 1, 2]),
+    gamma=st.sampled_from([0.3, 1, 2]),
+    link=st.sampled_from(list(LINKS.values())),
+)
+def test_the_weights_are_an_adaptive_sampler_with_endlessly_many_draws(
+    seed: int, exponent: float, gamma: float, link: Any
+) -> None:
+    """Negatives drawn with q_u(j) ∝ c_j r̂^γ, each counting alike, have the gradient of W8."""
+    rng = np.random.default_rng(seed)
+    users, items = random_embeddings(rng, n_users=4, n_items=5, largest_score=3)
+    c = torch.from_numpy(rng.uniform(0.1, 3, 5))
+    q = c * link.ratio(users @ items.T) ** gamma
+    q /= q.sum(1, keepdim=True)
+    no_bound, n_users = torch.full((1,), -1.0, dtype=torch.float64), len(users)
+    term = UnlabelledTerm(power_divergence(exponent), link, c, gamma)
+    wanted = reference(users, items, term, no_bound.expand(n_users))
+    to_users, to_items = torch.zeros_like(users), torch.zeros_like(items)
+    for u in range(n_users):
+        for j in range(len(items)):
+            drawn = dataclasses.replace(term, candidates=torch.ones(1).double(), ratio_power=0.0)
+            one = reference(users[[u]], items[[j]], drawn, no_bound)
+            to_users[u] += q[u, j] * one.to_users[0] / n_users
+            to_items[j] += q[u, j] * one.to_items[0] / n_users
+    torch.testing.assert_close(to_users, wanted.to_users, rtol=1e-10, atol=1e-12)
+    torch.testing.assert_close(to_items, wanted.to_items, rtol=1e-10, atol=1e-12)
+
+
+@given(seed=seeds, b=st.floats(0.05, 3), temperature=st.floats(0.3, 2))
+def test_the_normalised_power_divergence_is_a_softmax_of_two_temperatures(
+    seed: int, b: float, temperature: float
+) -> None:
+    """−(1/b) log Ê₊[r^b] + 1/(1+b) log Ê[r^(1+b)] with r = exp(s/τ), over all items."""
+    _, embeddings, batch = draw(seed)
+    users, items = of_batch(embeddings, batch)
+    ratio = (users @ items.T / temperature).exp()
+    own = torch.zeros_like(ratio)
+    own[batch.rows, batch.candidates[batch.columns]] = 1
+    on_positives = ((own * ratio**b).sum(1) / own.sum(1)).log() / b
+    wanted = ((ratio ** (1 + b)).mean(1).log() / (1 + b) - on_positives).mean()
+    softmax = Softmax(temperature / (1 + b), "users", positive_temperature=temperature / b)
+    found = softmax(Embeddings(users, items), batch) - math.log(N_ITEMS)
+    torch.testing.assert_close(found, (1 + b) * wanted, rtol=1e-9, atol=1e-9)

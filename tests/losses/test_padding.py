@@ -16,7 +16,10 @@ from ratiorec.losses.density_ratio import (
     FrozenWeights,
     HardSampleWeights,
     PopularityWeights,
+    RatioPowerWeights,
 )
+from ratiorec.losses.generators import RelativeRatio
+from ratiorec.losses.softmax import Softmax
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.settings import UserBatches
 from ratiorec.shapes import Embeddings
@@ -40,6 +43,13 @@ RISKS = {
         weights=PopularityWeights(0.5), candidate_correction="inverse-propensity"
     ),
     "frozen": DensityRatio(weights=FrozenWeights(FIRST)),
+    "all items, relative": DensityRatio(
+        RelativeRatio(0.4), weights=RatioPowerWeights(0.5), candidate_correction="all-items"
+    ),
+    "softmax": Softmax(1.0),
+    "softmax of users, in the list": Softmax(
+        0.5, user_weighting="users", positive_temperature=2.0, top_k=3
+    ),
     "dre": WeightedDRE(),
     "pu": WeightedPU(weights=HardSampleWeights()),
 }

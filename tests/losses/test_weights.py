@@ -16,6 +16,7 @@ from ratiorec.losses.density_ratio import (
     FrozenWeights,
     HardSampleWeights,
     PopularityWeights,
+    RatioPowerWeights,
     UniformWeights,
     UnlabelledWeight,
     Weights,
@@ -98,6 +99,31 @@ def test_the_weight_of_a_hopeless_positive_stays_finite_in_single_precision() ->
     assert weights.sum().isfinite()
 
 
+def test_powers_of_the_ratio_make_weights_of_any_strength() -> None:
+    weights = RatioPowerWeights(positive_exponent=0.5, unlabelled_exponent=2)
+    assert weights.positive(BATCH, RATIO).tolist() == pytest.approx([1, 2**-0.5, 4**-0.5])
+    assert on_positives(weights).tolist() == [1, 4, 16]
+    none = RatioPowerWeights(0, 0)
+    assert none.positive(BATCH, RATIO).tolist() == on_positives(none).tolist() == [1, 1, 1]
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 3.0])
+def test_no_power_of_a_hopeless_ratio_is_infinite_in_single_precision(exponent: float) -> None:
+    vanished = torch.nn.functional.softplus(torch.tensor([-200.0, -80.0, -70.0]))
+    assert RatioPowerWeights(exponent).positive(BATCH, vanished).sum().isfinite()
+
+
+@pytest.mark.parametrize("setting", ["positive_exponent", "unlabelled_exponent"])
+def test_a_power_that_would_favour_easy_samples_is_refused(setting: str) -> None:
+    with pytest.raises(ConfigError, match=rf"risk\.weights\.{setting}"):
+        RatioPowerWeights(**{setting: -1})
+
+
+def test_popularity_weights_need_the_candidates_of_the_batch() -> None:
+    with pytest.raises(ConfigError, match="all-items with popularity weights"):
+        DensityRatio(weights=PopularityWeights(), candidate_correction="all-items")
+
+
 def test_frozen_weights_come_from_the_first_model_and_not_from_the_current_one() -> None:
     # ratios of the first model: user 0 gives 1, 2, 4 and user 1 gives 1, 4, 16
     first = Embeddings(
@@ -115,7 +141,7 @@ def test_frozen_weights_come_from_the_first_model_and_not_from_the_current_one()
     assert torch.equal(on_positives(weights, 7 * RATIO), on_positives(weights))
 
 
-@pytest.mark.parametrize("kind", ["uniform", "popularity", "hard-sample", "frozen"])
+@pytest.mark.parametrize("kind", ["uniform", "popularity", "hard-sample", "ratio-power", "frozen"])
 def test_the_weights_at_positives_are_entries_of_those_of_every_pair(kind: str) -> None:
     rng = np.random.default_rng(4)
     batch = random_batch(rng, n_users=6, n_items=9)
@@ -123,6 +149,7 @@ def test_the_weights_at_positives_are_entries_of_those_of_every_pair(kind: str) 
         "uniform": UniformWeights(),
         "popularity": PopularityWeights(0.5),
         "hard-sample": HardSampleWeights(),
+        "ratio-power": RatioPowerWeights(0.5, 1.5),
         "frozen": FrozenWeights(
             random_embeddings(rng, n_users=6, n_items=9, largest_score=3), SOFTPLUS
         ),

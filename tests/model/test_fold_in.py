@@ -18,15 +18,15 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.encoders.settings import Factorisation
 from ratiorec.errors import ConfigError, DataError, ModelError, UnknownIdError
-from ratiorec.kernels.pointwise import GENERATORS
-from ratiorec.kernels.pointwise import LINKS as TORCH_LINKS
 from ratiorec.kernels.unlabelled import reference
 from ratiorec.losses.density_ratio import (
     DensityRatio,
     HardSampleWeights,
     PopularityWeights,
+    RatioPowerWeights,
     UniformWeights,
 )
+from ratiorec.losses.generators import PowerDivergence, RelativeRatio
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.linear import LearnedStep, WeightedRidge
@@ -41,12 +41,21 @@ from ratiorec.model.foldin.newton import (
     softplus,
     usual_length,
 )
-from ratiorec.model.foldin.rules import rule_for
+from ratiorec.model.foldin.rules import loss_family, rule_for
 from ratiorec.scorers import InnerProduct, ItemWeights
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import Settings, SolverSettings, Training, UserBatches
 from ratiorec.shapes import Embeddings
-from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN
+from ratiorec.solvers.settings import (
+    EASE,
+    WMF,
+    AnySolver,
+    GraphFilter,
+    ImplicitALS,
+    ItemKNN,
+    LocalEASE,
+    Walk,
+)
 from ratiorec.solvers.wmf import LeastSquares
 from ratiorec.training.experiment import fit
 from ratiorec.training.fit import FitOptions
@@ -64,7 +73,7 @@ def user_risk(family: LossFamily | None = None, *, weights: Any = None, **more: 
     weights = np.ones(N_ITEMS) if weights is None else weights
     everything = Candidates(ITEMS, weights.astype(np.float32))
     start = LearnedStep(ITEMS, np.ones(N_ITEMS, np.float32), np.eye(DIMENSION))
-    chosen = family or LossFamily(softplus, CURVATURES["least-squares"], 1)
+    chosen = family or LossFamily(softplus, CURVATURES["least-squares"], 1, 1)
     return UserProblem(chosen, start, weights, everything, everything, **more)
 
 
@@ -138,35 +147,55 @@ def test_only_vectors_that_are_not_free_have_a_ridge_that_follows_the_length() -
 
 WEIGHTS = {
     "hard-sample": HardSampleWeights(),
+    "ratio-power": RatioPowerWeights(0.5, 1.5),
     "uniform": UniformWeights(),
     "popularity": PopularityWeights(0.5),
 }
+PARTS = [PowerDivergence(0.4), PowerDivergence(2), RelativeRatio(mixing=0.2), RelativeRatio(0.4)]
 
 
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize("generator", CURVATURES)
+@pytest.mark.parametrize("generator", [*CURVATURES, *PARTS], ids=str)
 def test_every_family_has_the_gradient_that_training_has(
-    generator: str, link: str, weights: str
+    generator: Any, link: Any, weights: str
 ) -> None:
     popularity = 1.0 + np.arange(N_ITEMS)
-    trained = DensityRatio(
-        GENERATORS[generator],
-        TORCH_LINKS[link],
-        WEIGHTS[weights],
-        upper_bound=float("inf"),
-        backend=reference,
-    )
-    family = LossFamily(LINKS[link], CURVATURES[generator], int(weights == "hard-sample"))
+    trained = DensityRatio(generator, link, WEIGHTS[weights], upper_bound=float("inf"))
+    family = loss_family(trained)
+    assert family is not None
     own = popularity**0.5 if weights == "popularity" else np.ones(N_ITEMS)
-    assert_equal_to_training(trained, user_risk(family, weights=own), popularity)
+    assert_equal_to_training(
+        replace(trained, backend=reference), user_risk(family, weights=own), popularity
+    )
+
+
+@pytest.mark.parametrize("generator", [PowerDivergence(0.4), RelativeRatio(mixing=0.2)], ids=str)
+def test_the_gradient_of_a_member_with_settings_vanishes_at_the_vector_that_is_found(
+    generator: Any,
+) -> None:
+    family = loss_family(DensityRatio(generator, weights=RatioPowerWeights(0.5, 0.5)))
+    risk = user_risk(family, ridge=0.2, tolerance=1e-6)
+    found, rows = risk(rows_of(HISTORIES)).astype(np.float64), np.arange(len(HISTORIES))
+    slope = risk.gradient(found, rows_of(HISTORIES), rows)
+    slope += 0.2 * (found - risk.start(rows_of(HISTORIES)))
+    np.testing.assert_allclose(slope, 0, atol=3e-5)
+
+
+def test_where_all_items_were_candidates_those_that_nobody_has_count_too() -> None:
+    risk = DensityRatio(candidate_correction="all-items")
+    settings = to_table(Settings(risk=risk, batches=UserBatches(2)))
+    model, rows = InnerProduct(ITEMS[:3], ITEMS), rows_of([[0], [1], [0, 1]])
+    rule = rule_for(model, settings, rows)
+    assert isinstance(rule, UserProblem)
+    assert rule.item_weights.tolist() == [1.0] * N_ITEMS
 
 
 @pytest.mark.parametrize(("trained", "by_prior"), [(WeightedDRE(), False), (WeightedPU(), True)])
 def test_the_plain_losses_have_half_the_gradient_that_training_has(
     trained: WeightedDRE | WeightedPU, by_prior: bool
 ) -> None:
-    family = LossFamily(softplus, CURVATURES["least-squares"], 0, False, by_prior)
+    family = LossFamily(softplus, CURVATURES["least-squares"], 0, 0, False, by_prior)
     risk = replace(trained, backend=reference)
     assert_equal_to_training(risk, user_risk(family), np.ones(N_ITEMS), times=2)
 
@@ -353,6 +382,16 @@ RULES = {
     "step": {},
     "ridge": to_table(SolverSettings(WMF(confidence=20.0, l2=3.0))),
     "risk": to_table(Settings(batches=UserBatches(8, 2), training=Training(l2=0.05))),
+    "relative": to_table(
+        Settings(
+            risk=DensityRatio(
+                RelativeRatio(0.4),
+                weights=RatioPowerWeights(0.5, 0.5),
+                candidate_correction="all-items",
+            ),
+            batches=UserBatches(8, 2),
+        )
+    ),
 }
 
 
@@ -378,7 +417,7 @@ def model_of(kind: str) -> Artifact:
     return Artifact.of(MAKERS[kind](rows, N_ITEMS), data, settings={}, card={})
 
 
-@pytest.mark.parametrize("kind", sorted(set(MAKERS) - {"inner_product"}))
+@pytest.mark.parametrize("kind", sorted(set(MAKERS) - {"inner_product", "blend"}))
 def test_a_model_of_histories_scores_a_known_history_as_it_scores_its_user(kind: str) -> None:
     model = model_of(kind)
     users = np.arange(1, 9)
@@ -521,12 +560,67 @@ def test_the_new_item_of_a_least_squares_model_is_its_item_step() -> None:
     np.testing.assert_allclose(more.scorer.arrays()["items"][[-1]], expected.numpy(), atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", sorted(set(MAKERS) - {"inner_product", "popularity"}))
+@pytest.mark.parametrize(
+    "kind", sorted(set(MAKERS) - {"inner_product", "popularity", "blend", "walk", "graph_filter"})
+)
 def test_a_model_of_histories_takes_new_pairs(kind: str) -> None:
     model = model_of(kind)
     more = model.partial_fit(pairs_of_ids((0, 4), (50, 4), (50, 6)))
     scores = more.scorer.scores(np.array([0, 9]))
     assert np.array_equal(scores, model.fold_in([[4], [4, 6]]).scorer.scores(np.arange(2)))
+
+
+def test_a_walk_after_new_pairs_and_items_is_that_of_another_fit(tmp_path: Path) -> None:
+    data = random_interactions(np.random.default_rng(1), n_users=20, n_items=15, n_pairs=90)
+    options, settings = FitOptions(validation=0), SolverSettings(Walk())
+    model = fit(data, settings=settings, device="cpu", options=options)
+    of_new = [(0, 15), (3, 15), (4, 2), (20, 1), (20, 15)]
+    users, items = zip(*of_new, strict=True)
+    both = interactions(
+        np.concatenate([data.pair_users.astype(np.int64), users]),
+        np.concatenate([data.indices.astype(np.int64), items]),
+        n_users=21,
+        n_items=16,
+    )
+    expected = fit(both, settings=settings, device="cpu", options=options)
+    more = model.partial_fit(pairs_of_ids(*of_new))
+    more.save(tmp_path / "model")
+    for found in (more, Artifact.load(tmp_path / "model")):
+        scores = found.scorer.scores(np.arange(21))
+        assert np.array_equal(scores, expected.scorer.scores(np.arange(21)))
+
+
+def test_a_graph_filter_knows_a_new_item_by_the_eigenvectors_of_others(tmp_path: Path) -> None:
+    data = random_interactions(np.random.default_rng(1), n_users=20, n_items=15, n_pairs=90)
+    settings = SolverSettings(GraphFilter(n_eigenvectors=5))
+    model = fit(data, settings=settings, device="cpu", options=FitOptions(validation=0))
+    more = model.partial_fit(pairs_of_ids(*[(user, 15) for user in (0, 3, 4, 9, 11)]))
+    pairs = np.zeros((20, 16))
+    pairs[np.repeat(np.arange(20), np.diff(more.seen.indptr)), more.seen.indices] = 1
+    normed = pairs / np.sqrt(pairs.sum(1, keepdims=True)) / np.sqrt(pairs.sum(0))
+    before, after = model.scorer.arrays(), more.scorer.arrays()
+    step = (normed.T @ normed)[15, :15] @ before["eigenvectors"]
+    np.testing.assert_allclose(
+        after["eigenvectors"][15], step / before["eigenvalues"], rtol=1e-4, atol=1e-5
+    )
+    assert np.array_equal(after["eigenvectors"][:15], before["eigenvectors"])
+    more.save(tmp_path / "model")
+    again = Artifact.load(tmp_path / "model").scorer.scores(np.arange(20))
+    assert np.array_equal(again, more.scorer.scores(np.arange(20)))
+
+
+def test_a_new_item_is_regressed_on_trained_ones_and_not_on_another_new_one() -> None:
+    data = random_interactions(np.random.default_rng(1), n_users=20, n_items=15, n_pairs=90)
+    solver = LocalEASE(l2=4.0, activity_exponent=0.0, n_neighbours=99)
+    model = fit(
+        data, settings=SolverSettings(solver), device="cpu", options=FitOptions(validation=0)
+    )
+    one, other = ([(user, item) for user in (0, 3, 4, 9)] for item in (15, 16))
+    alone, both = (model.partial_fit(pairs_of_ids(*rows)) for rows in (one, one + other))
+    histories = [[item] for item in range(15)]
+    found, expected = (m.fold_in(histories).scorer.scores(np.arange(15)) for m in (both, alone))
+    np.testing.assert_allclose(found[:, 15], expected[:, 15], atol=1e-6)
+    assert not both.fold_in([[16]]).scorer.scores(np.arange(1)).any()
 
 
 @pytest.mark.parametrize("kind", ["item_weights", "neighbours"])
@@ -535,8 +629,17 @@ def test_where_nothing_says_how_a_new_item_is_refused(kind: str) -> None:
         model_of(kind).partial_fit(pairs_of_ids((0, 500)))
 
 
-@pytest.mark.parametrize("solver", [EASE(l2=4.0), ItemKNN(n_neighbours=99)])
-def test_a_new_item_is_told_of_as_by_another_fit(solver: EASE | ItemKNN) -> None:
+SOLVERS = [
+    EASE(l2=4.0),
+    EASE(4.0, 0.2, 0.0, 0.0),
+    ItemKNN(n_neighbours=99),
+    Walk(n_neighbours=99),
+    LocalEASE(l2=4.0, activity_exponent=0.0, n_neighbours=99),
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_new_item_is_told_of_as_by_another_fit(solver: AnySolver) -> None:
     data = random_interactions(np.random.default_rng(1), n_users=20, n_items=15, n_pairs=90)
     options = FitOptions(validation=0)
     model = fit(data, settings=SolverSettings(solver), device="cpu", options=options)
@@ -563,11 +666,9 @@ def test_a_new_item_is_told_of_as_by_another_fit(solver: EASE | ItemKNN) -> None
 OF_A_NEW_ITEM = [(user, 15) for user in (0, 3, 4, 9, 11, 70)] + [(70, 2), (70, 6)]
 
 
-@pytest.mark.parametrize("solver", [EASE(l2=4.0), ItemKNN(n_neighbours=99)])
+@pytest.mark.parametrize("solver", [*SOLVERS, Walk(), GraphFilter(n_eigenvectors=5)])
 @pytest.mark.parametrize("way", ["partial_fit", "update"])
-def test_a_new_item_that_comes_in_parts_is_told_of_as_at_once(
-    solver: EASE | ItemKNN, way: str
-) -> None:
+def test_a_new_item_that_comes_in_parts_is_told_of_as_at_once(solver: AnySolver, way: str) -> None:
     data = random_interactions(np.random.default_rng(1), n_users=20, n_items=15, n_pairs=90)
     model = fit(
         data, settings=SolverSettings(solver), device="cpu", options=FitOptions(validation=0)

@@ -33,11 +33,21 @@ class Losses:
     unlabelled: Loss
 
 
+def _power(b: float) -> Losses:
+    return Losses(
+        lambda r: (Dual(1.0) - exp(log(r) * b)) / b, lambda r: exp(log(r) * (1 + b)) / (1 + b)
+    )
+
+
 LOSSES: Mapping[str, Losses] = {
     "least-squares": Losses(lambda r: -r, lambda r: r * r / 2),
     "kullback-leibler": Losses(lambda r: -log(r), lambda r: r),
     "logistic": Losses(lambda r: log1p(reciprocal(r)), log1p),
+    "power-0.4": _power(0.4),
+    "power-2": _power(2.0),
 }
+# exponents on both sides of least squares, to be named beside the generators without settings
+POWERS: Mapping[str, float] = {"power-0.4": 0.4, "power-2": 2.0}
 LINKS: Mapping[str, Loss] = {"softplus": lambda s: log1p(exp(s)), "exponential": exp}
 
 # w⁺ and w⁻ of every batch user and candidate, from the sample and the values of r̂
@@ -70,6 +80,15 @@ def hard_sample(sample: Sample, ratios: list[list[float]]) -> PairWeights:
     return [[1 / r for r in row] for row in ratios], ratios
 
 
+def ratio_power(positive: float, unlabelled: float) -> WeightRule:
+    def rule(sample: Sample, ratios: list[list[float]]) -> PairWeights:
+        return [[r**-positive for r in row] for row in ratios], [
+            [r**unlabelled for r in row] for row in ratios
+        ]
+
+    return rule
+
+
 def frozen(users: Table, items: Table, link: str) -> WeightRule:
     def rule(sample: Sample, ratios: list[list[float]]) -> PairWeights:
         first = _values(_ratios(_variables(users, "u"), _variables(items, "i"), sample, link))
@@ -88,8 +107,12 @@ def density_ratio(
     weights: WeightRule,
     inverse_inclusion: bool,
     upper_bound: float,
+    mixing: float = 0.0,
 ) -> Dual:
-    """R_u = Ê₊[π_u(w⁺ − w⁻)ℓ± + w⁺ℓ₊] + R^cor + max(Ê[w⁻ℓ±] − R^cor, 0), mean over users."""
+    """R_u = Ê₊[π_u(w⁺ − w⁻)ℓ± + w⁺ℓ₊] + R^cor + max(Ê[w⁻ℓ±] − R^cor, 0), mean over users.
+
+    With `mixing` all but the gain counts 1 − α, and αÊ₊[w⁺ℓ±] is added.
+    """
     losses = LOSSES[generator]
     ratios = _ratios(_variables(users, "user"), _variables(items, "item"), sample, link)
     positive, unlabelled = weights(sample, _values(ratios))
@@ -105,8 +128,9 @@ def density_ratio(
             _candidate_weights(unlabelled[u], sample, inverse_inclusion=inverse_inclusion),
         )
         bound = by_positive / upper_bound
-        plain = (by_positive - by_unlabelled) * sample.prior[u] + gain
-        risks.append(plain + bound + _positive_part(everywhere - bound))
+        split = (by_positive - by_unlabelled) * sample.prior[u]
+        denominator = split + bound + _positive_part(everywhere - bound)
+        risks.append(denominator * (1 - mixing) + by_positive * mixing + gain)
     return total(risks) / len(risks)
 
 

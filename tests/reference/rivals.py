@@ -159,6 +159,32 @@ def multinomial(users: Matrix, items: Matrix, positives: Sequence[Sequence[int]]
     return total(terms) / len(users)
 
 
+def softmax(
+    users: Matrix,
+    items: Matrix,
+    positives: Sequence[Sequence[int]],
+    weights: Sequence[Sequence[float]],
+    *,
+    temperature: float,
+    positive_temperature: float,
+    equal_users: bool,
+) -> Dual:
+    """log Σ_i exp(s/τ) − τ⁺/τ·log Ê₊[exp(s/τ⁺)] by users, each with a share; τ⁺ may be infinite."""
+    terms, shares = [], []
+    for user, liked, counts in zip(users, positives, weights, strict=True):
+        scores = [_dot(user, item) / temperature for item in items]
+        ratio = temperature / positive_temperature
+        if ratio == 0:
+            gain = total(scores[i] * w for i, w in zip(liked, counts, strict=True)) / sum(counts)
+        else:
+            powers = (exp(scores[i] * ratio) * w for i, w in zip(liked, counts, strict=True))
+            gain = log(total(powers) / sum(counts)) / ratio
+        terms.append(log(total(exp(score) for score in scores)) - gain)
+        shares.append(1.0 if equal_users else sum(counts))
+    pairs = zip(terms, shares, strict=True)
+    return total(term * share for term, share in pairs) / sum(shares)
+
+
 def half_squared_norms(groups: Iterable[Matrix]) -> Dual:
     """½ mean of the squared lengths of each group's rows, added up."""
     return total(total(x * x for row in rows for x in row) / (2 * len(rows)) for rows in groups)

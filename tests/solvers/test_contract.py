@@ -14,7 +14,17 @@ import torch
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import MemoryBudgetError
 from ratiorec.kernels.blocks import deterministic_threads
-from ratiorec.solvers.settings import EASE, WMF, AnySolver, ImplicitALS, ItemKNN, PopularitySolver
+from ratiorec.solvers.settings import (
+    EASE,
+    WMF,
+    AnySolver,
+    GraphFilter,
+    ImplicitALS,
+    ItemKNN,
+    LocalEASE,
+    PopularitySolver,
+    Walk,
+)
 from ratiorec.solvers.solver import Solution
 from support.small_data import checkerboard, interactions, random_interactions
 
@@ -26,7 +36,12 @@ needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is 
 SOLVERS = {
     "popularity": PopularitySolver(),
     "item-knn": ItemKNN(n_neighbours=5, shrinkage=1.0),
+    "walk": Walk(),
+    "walk between neighbours": Walk(n_neighbours=5),
+    "graph-filter": GraphFilter(n_eigenvectors=3),
     "ease": EASE(l2=2.0),
+    "ease, corrected": EASE(2.0, 0.2, 0.3, 0.5),
+    "local-ease": LocalEASE(l2=2.0, n_neighbours=5),
     "wmf": WMF(dimension=4, confidence=5.0, l2=0.5, n_sweeps=10),
     "implicit-als": ImplicitALS(dimension=4, l2=0.5, alpha=5.0, n_sweeps=10),
 }
@@ -133,6 +148,8 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(
     monkeypatch.setattr("ratiorec.solvers.wmf._GATHERED_ON_CPU", 200)
     monkeypatch.setattr("ratiorec.solvers.wmf._ROWS_PER_BLOCK", 7)
     monkeypatch.setattr("ratiorec.solvers.ease.ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("ratiorec.solvers.local_ease._LEAST_SYSTEMS", 7)
+    monkeypatch.setattr("ratiorec.encoders.spectral.ROWS_PER_BLOCK", 7)
     found = []
     for n_threads in (1, 2, 5):
         torch.set_num_threads(n_threads)
@@ -168,7 +185,7 @@ def test_what_does_not_fit_is_refused_before_it_is_taken(name: str) -> None:
     tracemalloc.stop()
     assert peak < 4 * 3000 * 64  # less than a table of the items, not to speak of a matrix
     assert isinstance(refused.value, MemoryError)
-    assert name in refused.value.where
+    assert SOLVERS[name].name in refused.value.where
     assert "3,000 items" in refused.value.found
 
 

@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from ratiorec.errors import ConfigError
-from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN
+from ratiorec.solvers.settings import (
+    EASE,
+    WMF,
+    GraphFilter,
+    ImplicitALS,
+    ItemKNN,
+    LocalEASE,
+    Walk,
+)
 
 
 @pytest.mark.parametrize(
@@ -18,6 +26,16 @@ from ratiorec.solvers.settings import EASE, WMF, ImplicitALS, ItemKNN
         (ItemKNN, "user_exponent", -0.5),
         (EASE, "l2", 0),
         (EASE, "l2", math.inf),
+        (EASE, "popularity_exponent", -0.1),
+        (EASE, "activity_exponent", -0.1),
+        (EASE, "dropout", 1.0),
+        (LocalEASE, "dropout", -0.1),
+        (LocalEASE, "n_neighbours", 0),
+        (Walk, "user_exponent", -1),
+        (Walk, "n_neighbours", -1),
+        (GraphFilter, "n_eigenvectors", 0),
+        (GraphFilter, "plateau", 0.5),
+        (GraphFilter, "low_pass", -0.1),
         (WMF, "dimension", 0),
         (WMF, "confidence", 0),
         (WMF, "l2", 0),

@@ -19,7 +19,7 @@ import pytest
 from ratiorec.cli import main
 
 QUICK = (
-    *("--device", "cpu"),
+    *("--preset", "dregn-cf", "--device", "cpu"),
     *("--set", "encoder.dimension=4", "--set", "encoder.n_layers=1"),
     *("--set", "batches.n_users=20", "--set", "training.learning_rate=0.1"),
     *("--set", "training.epochs=3", "--set", "training.validate_every_epochs=1"),

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor
 
 from ratiorec.kernels.blocks import Adjacency
-from ratiorec.kernels.pointwise import GENERATORS, LINKS
+from ratiorec.kernels.pointwise import GENERATORS, LINKS, power_divergence
+from ratiorec.kernels.softmax import LogTotals
 from ratiorec.kernels.triton.unlabelled import Tiles, Triton
 from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm
 
@@ -60,6 +61,10 @@ class Interpreter:
         """Scores of pairs, the sums by user of three functions of them, and their gradients."""
         return tuple(self._ask("_positives", *given))
 
+    def log_totals(self, *given: Tensor, n_at_a_time: int) -> LogTotals:
+        """The softmax's log totals over all items, and their gradients, by small tiles."""
+        return LogTotals(*self._ask("_log_totals", given, n_at_a_time))
+
     def _ask(self, function: str, *given: Any) -> Any:
         torch.save((function, given), self._case)
         assert self._process.stdin is not None
@@ -92,9 +97,9 @@ def interpreter(pytestconfig: pytest.Config) -> Interpreter:
 
 
 def _in_names(term: UnlabelledTerm) -> dict[str, Any]:
-    first = term.first
+    first, exponent = term.first, term.generator.exponent
     return {
-        "generator": _name(GENERATORS, term.generator),
+        "generator": _name(GENERATORS, term.generator) if exponent is None else exponent,
         "link": _name(LINKS, term.link),
         "candidates": term.candidates,
         "ratio_power": term.ratio_power,
@@ -108,7 +113,9 @@ def _name(parts: Any, part: Any) -> str:
 
 
 def _term(given: dict[str, Any]) -> UnlabelledTerm:
-    parts = {"generator": GENERATORS[given["generator"]], "link": LINKS[given["link"]]}
+    name = given["generator"]
+    generator = GENERATORS[name] if isinstance(name, str) else power_divergence(name)
+    parts: dict[str, Any] = {"generator": generator, "link": LINKS[given["link"]]}
     if given["first"]:
         users, items, link = given["first"]
         parts["first"] = FirstModel(users, items, LINKS[link])
@@ -156,6 +163,12 @@ def _positives(
     sums = UserSums.apply(values, rows, len(users))
     (sums * outer).sum().backward()
     return [scores.detach(), sums.detach(), users.grad, items.grad]
+
+
+def _log_totals(given: tuple[Tensor, ...], n_at_a_time: int) -> tuple[Tensor, ...]:
+    from ratiorec.kernels.triton.softmax import SoftmaxTiles, log_totals
+
+    return tuple(log_totals(*given, tiles=SoftmaxTiles(16, 32, 16), n_at_a_time=n_at_a_time))
 
 
 if __name__ == "__main__":

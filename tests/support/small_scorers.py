@@ -8,11 +8,15 @@ import numpy as np
 
 from ratiorec.scorers import (
     Autoencoder,
+    Blend,
+    GraphFilterScorer,
     InnerProduct,
+    ItemFactors,
     ItemWeights,
     Neighbours,
     PopularityScorer,
     StoredScorer,
+    WalkScorer,
 )
 from ratiorec.scorers.scorer import UserItems
 
@@ -55,6 +59,20 @@ def neighbours(histories: UserItems, n_items: int) -> Neighbours:
     return Neighbours(rows.indptr, rows.indices, random_floats(len(rows.indices)), histories)
 
 
+def item_factors(histories: UserItems, n_items: int) -> ItemFactors:
+    return ItemFactors(random_floats(n_items, 9), random_floats(n_items, 9)[::-1], histories)
+
+
+def walk(histories: UserItems, n_items: int) -> WalkScorer:
+    return WalkScorer.over(histories, np.array([0.7, 1, 0.3], np.float32), n_items)
+
+
+def graph_filter(histories: UserItems, n_items: int) -> GraphFilterScorer:
+    values, gains = np.linspace(1, 0.5, 6, dtype=np.float32), random_floats(6)
+    vectors, linear = random_floats(n_items, 6), np.array([1.3], np.float32)
+    return GraphFilterScorer(walk(histories, n_items), vectors, values, gains, linear)
+
+
 def autoencoder(
     histories: UserItems, n_items: int, *, n_hidden: int = 20, n_latent: int = 7
 ) -> Autoencoder:
@@ -76,10 +94,20 @@ def autoencoder(
     )
 
 
+def blend(histories: UserItems, n_items: int) -> Blend:
+    makers = (inner_product, neighbours, item_factors, popularity)
+    members = tuple(make(histories, n_items) for make in makers)
+    return Blend(members, np.array([0.5, 0.25, 0.15, 0.1], np.float32))
+
+
 MAKERS: Mapping[str, Maker] = {
     InnerProduct.kind: inner_product,
     PopularityScorer.kind: popularity,
     ItemWeights.kind: item_weights,
     Neighbours.kind: neighbours,
     Autoencoder.kind: autoencoder,
+    ItemFactors.kind: item_factors,
+    WalkScorer.kind: walk,
+    GraphFilterScorer.kind: graph_filter,
+    Blend.kind: blend,
 }

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from ratiorec.data import split as validation
 from ratiorec.data.interactions import Interactions
-from ratiorec.data.split import RatioSplit
+from ratiorec.data.split import LeaveLast, RatioSplit, TimeSplit, split_for_validation
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, StoppedError
@@ -24,7 +25,6 @@ from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import Settings, SolverSettings, Training, TwoStageSettings, UserBatches
 from ratiorec.solvers.settings import ItemKNN, PopularitySolver
 from ratiorec.training import fit as fitting
-from ratiorec.training import fit as validation
 from ratiorec.training.checkpoint import FILE, Checkpoints, FitState
 from ratiorec.training.fit import (
     EpochFinished,
@@ -240,6 +240,59 @@ def test_without_refit_the_validated_model_stays() -> None:
         fitted.scorer, split.train, split.held_out, device=CPU
     )
     assert {record["phase"] for record in fitted.history} == {"search"}
+
+
+def test_validation_pairs_are_drawn_in_the_way_that_was_asked_for() -> None:
+    data = dataclasses.replace(
+        DATA, timestamps=np.random.default_rng(1).permutation(DATA.n_pairs), order=None
+    )
+    expected = {
+        None: RatioSplit(0.1)(data, rng=rngs()[0]).held_out,
+        "random": RatioSplit(0.1)(data, rng=rngs()[0]).held_out,
+        "last": LeaveLast(fraction=0.1)(data).held_out,
+        "time": TimeSplit(0.1)(data).judged,
+    }
+    identities = []
+    for by, held_out in expected.items():
+        session = FitSession(data, SETTINGS, FitOptions(validation_by=by), seed=0, device=CPU)
+        assert session.split is not None
+        assert session.split.held_out.sha256 == held_out.sha256
+        identities.append(session.identity)
+        if by != "last":  # the rest is the same code
+            continue
+        assert session().validation_by == "last"
+    assert identities[0] == identities[1]
+    assert identities[0].keys() == {"data", "settings", "seed", "validation", "refit"}
+    assert len({str(identity) for identity in identities}) == 3
+
+
+def test_a_user_without_a_pair_before_the_cut_is_not_validated_on() -> None:
+    timed = dataclasses.replace(DATA, timestamps=np.arange(DATA.n_pairs))  # one user by another
+    split = split_for_validation(timed, 0.5, np.random.default_rng(0), "time")
+    assert np.count_nonzero(split.held_out.user_degrees) == 1
+    assert (split.train.user_degrees > 0)[split.held_out.user_degrees > 0].all()
+    share = 1 - DATA.indptr[30] / DATA.n_pairs  # the cut is where a user ends
+    with pytest.raises(ConfigError, match="no pair is left for validation"):
+        split_for_validation(timed, share, np.random.default_rng(0), "time")
+
+
+def test_a_checkpoint_is_of_the_pairs_that_were_held_out(tmp_path: Path) -> None:
+    orders = (np.random.default_rng(seed).permutation(DATA.n_pairs) for seed in (1, 2))
+    first, other = (dataclasses.replace(DATA, order=order.astype(np.int32)) for order in orders)
+    assert first.sha256 == other.sha256
+    options = FitOptions(
+        validation_by="last", checkpoints=Checkpoints(tmp_path), checkpoint_seconds=0, resume=True
+    )
+    with pytest.raises(StoppedError):
+        fit(options, data=first, stop_requested=lambda: True)
+    with pytest.raises(CheckpointError):
+        fit(options, data=other)
+    assert_same(fit(options, data=first), fit(FitOptions(validation_by="last"), data=first))
+
+
+def test_an_unknown_way_to_draw_validation_pairs_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"--validation-by.*did you mean last"):
+        FitOptions(validation_by="lst")
 
 
 def test_without_refit_the_best_model_is_kept_and_not_the_last() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ratiorec.config import preset, resolve
+from ratiorec.config import named_settings, preset
 from ratiorec.losses.density_ratio import DensityRatio
 from ratiorec.presets import PRESETS
 from ratiorec.settings import Settings, TwoStageSettings
@@ -142,7 +142,7 @@ def test_the_first_model_of_static_weights_is_trained_to_its_end_under_the_paper
 
 
 def test_lightgcn_has_its_authors_settings_under_the_paper() -> None:
-    file = resolve(preset("lightgcn"), file=EXPERIMENTS / "lightgcn-published.toml")
+    _, file = named_settings("lightgcn", file=EXPERIMENTS / "lightgcn-published.toml")
     assert fixed("lightgcn") == file
 
 

@@ -14,7 +14,18 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from ratiorec.cli import compare, data, doctor, evaluate, export, fit, recommend, serve, update
+from ratiorec.cli import (
+    compare,
+    data,
+    doctor,
+    evaluate,
+    export,
+    fit,
+    recommend,
+    serve,
+    tune,
+    update,
+)
 from ratiorec.cli.options import lab_is_missing
 from ratiorec.errors import ConfigError, RatiorecError, StoppedError, StorageError
 
@@ -122,6 +133,7 @@ app.add_typer(data.app, name="data")
 app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=update.EXAMPLES)(update.update)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
+app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)
 app.command(epilog=recommend.EXAMPLES)(recommend.recommend)
 app.command(epilog=recommend.SIMILAR_EXAMPLES)(recommend.similar)

@@ -34,12 +34,11 @@ def compare(
     presets: Annotated[str, typer.Option(help="Names with commas between them, or all.")],
     seed: Annotated[int, typer.Option(min=0, help="The same for every preset.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    validation: Annotated[
-        float, typer.Option(help="Share of each user's pairs that chooses when to stop.")
-    ] = 0.1,
+    validation: o.Validation = 0.1,
+    validation_by: o.ValidationBy = None,
     test_share: Annotated[
         float,
-        typer.Option(help="Share of each user's pairs that judges, if there is no test part."),
+        typer.Option(help="Share of the pairs that judges, if there is no test part."),
     ] = 0.2,
     no_refit: Annotated[
         bool, typer.Option("--no-refit", help="Keep the models that were validated.")
@@ -59,8 +58,9 @@ def compare(
 ) -> None:
     """Train several presets on the same data and rank them by nDCG@20.
 
-    They are judged on the test part; where the data have none, a share of each user's pairs is
-    held out as one. A preset that cannot run here is listed with the reason, and the others go on.
+    They are judged on the test part; where the data have none, a share of the pairs is held out
+    as one, drawn like the validation pairs. A preset that cannot run here is listed with the
+    reason, and the others go on.
     """
     from ratiorec.compare import ranked, with_test_part
     from ratiorec.training.experiment import find_device
@@ -70,6 +70,7 @@ def compare(
     place = str(find_device(device))
     options = FitOptions(
         validation=validation,
+        validation_by=validation_by,
         refit=not no_refit,
         max_seconds=max_seconds,
         memory_mb=memory_mb,
@@ -77,12 +78,14 @@ def compare(
     _require_room(report, models, names)
     loaded = o.load_data(data, source)
     o.tell_of_weights(loaded)
-    dataset = with_test_part(loaded, test_share, seed=seed)
+    o.tell_of_order(loaded, validation_by)
+    dataset = with_test_part(loaded, test_share, seed=seed, by=validation_by or "random")
     desk = _Desk(names, models)
     results = desk.run(dataset, seed, device, options)
     if report is not None:
         desk.write_report(results, dataset, report, seed, place)
     result = _result(results, dataset.name, seed, place) | {
+        "validation_by": (validation_by or "random") if validation else None,
         "test_share": None if dataset is loaded else test_share,
         "models": None if models is None else str(models),
         "report": None if report is None else str(report),

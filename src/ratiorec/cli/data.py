@@ -55,6 +55,8 @@ def describe(data: o.Data, *, source: o.WeightedSource, json: o.Json = False) ->
 
 def _readable(value: Any) -> str:
     if isinstance(value, dict):
+        if "sentence" in value:
+            return str(value["sentence"])
         return ", ".join(f"{name} {_readable(number)}" for name, number in value.items())
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
@@ -98,7 +100,10 @@ def split(
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same split.")] = 0,
     source: o.TimedSource,
 ) -> None:
-    """Hold pairs out and write both parts as a LightGCN folder."""
+    """Hold pairs out and write both parts as a LightGCN folder, the earliest items first.
+
+    The last pairs of a user are told by timestamps, or else by their order in the source.
+    """
     import numpy as np
 
     from ratiorec.data.formats import write_lightgcn
@@ -115,6 +120,7 @@ def split(
     dataset = o.load_data(data, source)
     if dataset.test is not None:
         o.say(f"note: {dataset.name} has a test part already; it is left out of the split")
+    o.tell_of_order(dataset, by)
     parts = splitters[by](dataset.train, rng=np.random.default_rng(seed))
     write_lightgcn(Dataset(dataset.name, parts.train, parts.held_out), output)
     typer.echo(

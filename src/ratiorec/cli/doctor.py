@@ -21,6 +21,7 @@ EXTRAS = {
     "tensorboard": ("tensorboard",),
     "mlflow": ("mlflow", "sqlalchemy", "alembic"),
     "rivals": ("implicit",),
+    "tune": ("optuna", "sqlalchemy"),
     "postgres": ("psycopg",),
 }
 CORE = (

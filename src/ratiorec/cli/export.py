@@ -46,12 +46,12 @@ def export(
     json: o.Json = False,
 ) -> None:
     """Vectors or an index for other programs, held against exact search before it is kept."""
-    from ratiorec.export import FORMS, Pgvector, Trial, export_to_postgres
+    from ratiorec.export import FORMS, ExportTrial, Pgvector, export_to_postgres
     from ratiorec.export import export as export_to_folder
     from ratiorec.export.exporting import require_replaceable
     from ratiorec.model.artifact import Artifact
 
-    trial = Trial(k, sample, min_recall, seed)
+    trial = ExportTrial(k, sample, min_recall, seed)
     started = time.perf_counter()
     if to == "pgvector":
         address = _address(url, output)

@@ -15,6 +15,7 @@ from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
     from ratiorec.model.artifact import Artifact
+    from ratiorec.settings import BlendSettings
     from ratiorec.tracking.tracker import Tracker
     from ratiorec.training.fit import Observer
 
@@ -34,20 +35,26 @@ def fit(
     data: o.Data,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Model folder to write.")],
-    preset: Annotated[str, typer.Option(help="Named settings.")] = "dregn-cf",
+    preset: Annotated[
+        str | None, typer.Option(help="Named settings; auto where nothing names one.")
+    ] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="An earlier auto model, to fit its members again.")
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="TOML file laid over the preset.")] = None,
     assignments: Annotated[
         list[str] | None, typer.Option("--set", help="One setting, e.g. risk.upper_bound=70.")
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same bits on a CPU.")] = 0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    validation: Annotated[
-        float, typer.Option(help="Share of each user's pairs that chooses when to stop.")
-    ] = 0.1,
+    validation: o.Validation = 0.1,
+    validation_by: o.ValidationBy = None,
     no_refit: Annotated[
         bool, typer.Option("--no-refit", help="Keep the model that was validated.")
     ] = False,
-    max_seconds: Annotated[float, typer.Option(help="Time budget for training.")] = math.inf,
+    max_seconds: Annotated[
+        float, typer.Option(help="Time budget for training; auto takes at most 600 without.")
+    ] = math.inf,
     memory_mb: Annotated[
         float | None, typer.Option(help="Refuse a model that would need more; else what is left.")
     ] = None,
@@ -70,8 +77,7 @@ def fit(
     json: o.Json = False,
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
-    from ratiorec.config import preset as preset_settings
-    from ratiorec.config import resolve, to_table
+    from ratiorec.config import named_settings, to_table
     from ratiorec.machine import commit
     from ratiorec.model.store import require_replaceable
     from ratiorec.tracking.tracker import tracked
@@ -79,13 +85,15 @@ def fit(
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
 
-    settings = resolve(preset_settings(preset), file=config, assignments=assignments or ())
+    preset, settings = named_settings(preset, file=config, assignments=assignments or ())
+    settings = settings if plan is None else _planned(plan)
     find_device(device)  # a device that is not there is refused before the data are read
     require_replaceable(output)
     folder = checkpoint_dir or _beside(output, ".checkpoint")
     _require_apart(folder, output)
     fit_options = FitOptions(
         validation=validation,
+        validation_by=validation_by,
         refit=not no_refit,
         max_seconds=max_seconds,
         memory_mb=memory_mb,
@@ -97,6 +105,7 @@ def fit(
     trackers = _trackers(track or ())
     dataset = o.load_data(data, source)
     o.tell_of_weights(dataset)
+    o.tell_of_order(dataset, validation_by)
     started_from = commit()
     told = {"data": data, "preset": preset, "seed": seed, "settings": to_table(settings)}
     with tracked(trackers, told) if trackers else nullcontext(_tell_nobody) as tell:
@@ -112,6 +121,27 @@ def fit(
         o.print_json(summary)
     else:
         _print_summary(summary)
+
+
+def _planned(path: Path) -> BlendSettings:
+    """The members of an automatic choice, as its model folder has them."""
+    from ratiorec.config import settings_in
+    from ratiorec.model.artifact import Artifact
+    from ratiorec.settings import AutoSettings, BlendMember, BlendSettings
+
+    model = Artifact.load(path)
+    settings = settings_in(model.settings)
+    if isinstance(settings, BlendSettings):
+        return settings
+    (only,) = [member for member in model.card.get("members", []) if member["weight"]] or [None]
+    if only is None or isinstance(settings, AutoSettings):
+        raise ConfigError(
+            "the model has no members",
+            where=f"--plan {path}",
+            found=f"a model of preset {model.card.get('preset')}",
+            wanted="a model that --preset auto made",
+        )
+    return BlendSettings((BlendMember(only["name"], 1.0, only["steps"], only["seed"], settings),))
 
 
 def _trackers(names: Sequence[str]) -> list[Tracker]:
@@ -188,8 +218,12 @@ def _summary(model: Artifact, output: Path) -> dict[str, Any]:
     summary = {name: model.card[name] for name in names}
     if "peak_device_memory_mb" in model.card:
         summary["peak_device_memory_mb"] = model.card["peak_device_memory_mb"]
+    if "members" in model.card:
+        told = ("name", "validation", "seconds", "weight", "why")
+        summary["members"] = [{key: one[key] for key in told} for one in model.card["members"]]
     return summary | {
         "validation": model.card["validation"],
+        "validation_by": model.card["validation_by"],
         "test": model.card["test"],
         "model": str(output),
     }
@@ -197,6 +231,7 @@ def _summary(model: Artifact, output: Path) -> dict[str, Any]:
 
 def _print_summary(summary: dict[str, Any]) -> None:
     seconds = summary["seconds"]
+    _print_members(summary.get("members", []))
     typer.echo(
         f"trained {summary['epochs']:g} epochs ({summary['steps']} steps) of {summary['preset']} "
         f"on {summary['device']} in {seconds['train']:.1f} s "
@@ -206,3 +241,16 @@ def _print_summary(summary: dict[str, Any]) -> None:
         if summary[part]:
             typer.echo(f"{part}: {o.format_metrics(summary[part])}")
     typer.echo(f"model: {summary['model']}")
+
+
+def _print_members(members: Sequence[dict[str, Any]]) -> None:
+    """A line for each candidate of an automatic choice."""
+    if not members:
+        return
+    typer.echo(f"{'member':16} {'ndcg@20':>8} {'seconds':>8} {'weight':>7}")
+    for member in members:
+        judged = member["validation"]
+        ndcg = f"{judged['ndcg@20']:8.4f}" if judged else f"{'-':>8}"
+        weight = f"{member['weight']:7.2f}" if member["weight"] else f"{'-':>7}"
+        line = f"{member['name']:16} {ndcg} {member['seconds']:8.1f} {weight}  {member['why']}"
+        typer.echo(line)

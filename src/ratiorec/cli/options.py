@@ -35,6 +35,18 @@ K = Annotated[
     typer.Option("-k", "--k", help="Length of the lists; 20, or all items where they are fewer."),
 ]
 
+Validation = Annotated[
+    float, typer.Option(help="Share of the pairs that chooses when to stop; 0 for none.")
+]
+ValidationBy = Annotated[
+    str | None,
+    typer.Option(
+        help="Draw them at random, as the last of each user by timestamp or else by order in the "
+        "source, or as all after a moment in time.",
+        metavar="random|last|time",
+    ),
+]
+
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """A command in which a parameter of a dataclass type stands for one option for each field.
@@ -121,6 +133,15 @@ def tell_of_weights(dataset: Dataset) -> None:
     if sentence := weights_are_ignored(dataset.train):
         say(f"warning: {sentence}")
         warnings.filterwarnings("ignore", message=sentence)  # every fit would say it again
+
+
+def tell_of_order(dataset: Dataset, validation_by: str | None) -> None:
+    """One line for whoever asks for the last pairs of each user: how they are told."""
+    from ratiorec.data.describe import order_evidence
+
+    if validation_by == "last" and dataset.train.moments is not None:
+        evidence = order_evidence(dataset.train)
+        say(f"{'note' if evidence.is_informative else 'warning'}: {evidence.sentence}")
 
 
 def read_lines(path: Path) -> list[str]:

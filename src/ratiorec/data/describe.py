@@ -9,8 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
+from ratiorec.data.split import LeaveLast
 
 _EARLY_UNIX_TIME = 10**8  # March 1973, in seconds
+_ENOUGH_PAIRS = 1_000_000  # for a verdict on their order
+_FEWEST_COMPARED = 30  # neighbours; all of them agree by chance once in 2^30 cases
+_SORTED = 0.99  # of the neighbours agree
+_SURE = 4.0  # standard errors
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,33 @@ class DegreeSummary:
 
 
 @dataclass(frozen=True)
+class Drift:
+    """The mean over users of later minus earlier log popularity, and its t statistic."""
+
+    mean: float
+    t: float
+    n_users: int
+
+
+@dataclass(frozen=True)
+class OrderEvidence:
+    """Whether the latest pairs of each user can be told, and from what.
+
+    `drift` compares the last tenth of each user's pairs with the rest. `agreement` is the share of
+    pairs of neighbours that stand in the same order in two users' lines: 1/2 where the order is
+    chance, 1 where one key sorts all lines; `z` is its distance from 1/2 in standard errors, over
+    `n_compared` such pairs. A key of the user's own, say her ratings, cannot be told from time.
+    """
+
+    is_informative: bool
+    sentence: str
+    drift: Drift | None = None
+    agreement: float | None = None
+    z: float | None = None
+    n_compared: int = 0
+
+
+@dataclass(frozen=True)
 class Description:
     """Counts, density, degrees and inequality of the pairs, with warnings in words."""
 
@@ -51,6 +83,8 @@ class Description:
     item_gini: float
     has_weights: bool
     has_timestamps: bool
+    has_order: bool
+    order: OrderEvidence
     warnings: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -75,8 +109,79 @@ def describe(data: Interactions) -> Description:
         item_gini=gini(of_items),
         has_weights=data.weights is not None,
         has_timestamps=data.timestamps is not None,
+        has_order=data.order is not None,
+        order=order_evidence(data),
         warnings=_warnings(data),
     )
+
+
+def order_evidence(data: Interactions) -> OrderEvidence:
+    """Timestamps, or else whether the order of the source looks like time, a key, or chance."""
+    if data.moments is None or not data.n_pairs:
+        return OrderEvidence(False, "neither timestamps nor an order of the pairs are known")
+    if data.timestamps is not None:
+        if data.timestamps.min() < data.timestamps.max():
+            return OrderEvidence(True, "the pairs have timestamps")
+        return OrderEvidence(False, "all pairs have the same timestamp")
+    step = -(-data.n_pairs // _ENOUGH_PAIRS)
+    sample = data.select(data.pair_users % step == 0)
+    split = LeaveLast(fraction=0.1)(sample)
+    drift = popularity_drift(split.train, split.held_out, data.item_degrees)
+    agreement, n_compared = neighbour_agreement(sample)
+    z = (2 * agreement - 1) * n_compared**0.5
+    figures = (
+        f"the last tenth of each user's items differs by {drift.mean:+.3f} in log popularity "
+        f"(t = {drift.t:.1f}), and {agreement:.1%} of {n_compared:,} shared neighbours stand in "
+        f"the same order (z = {z:.1f})"
+    )
+    if n_compared < _FEWEST_COMPARED:
+        verdict = "the order of the pairs cannot be judged, too few neighbours are shared"
+    elif agreement >= _SORTED:
+        verdict = "the pairs are sorted by item, so their order says nothing of time"
+    elif max(abs(drift.t), z) < _SURE:
+        verdict = "the order of the pairs looks like chance"
+    else:
+        sentence = f"the order of the pairs counts as time: {figures}"
+        return OrderEvidence(True, sentence, drift, agreement, z, n_compared)
+    return OrderEvidence(False, f"{verdict}: {figures}", drift, agreement, z, n_compared)
+
+
+def popularity_drift(
+    earlier: Interactions, later: Interactions, popularity: NDArray[np.int64]
+) -> Drift:
+    """Mean log popularity of each user's later items minus that of the earlier ones.
+
+    Zero on average where chance decides which pairs are later, if the popularity counts both parts.
+    """
+    both = (earlier.user_degrees > 0) & (later.user_degrees > 0)
+    logs = np.log(popularity.clip(1))
+    before, after = (
+        np.bincount(part.pair_users, logs[part.indices], part.n_users)[both]
+        / part.user_degrees[both]
+        for part in (earlier, later)
+    )
+    gains, n_users = after - before, int(both.sum())
+    spread = float(gains.std(ddof=1)) if n_users > 1 else 0.0
+    mean = float(gains.mean()) if n_users else 0.0
+    return Drift(mean, mean / spread * n_users**0.5 if spread else 0.0, n_users)
+
+
+def neighbour_agreement(data: Interactions) -> tuple[float, int]:
+    """The share of neighbours that two users have in the same order, and how many are compared.
+
+    Each user's pairs, in their order, are taken two by two. Where several users have the same two
+    items so, each is compared with the next; if every order is equally likely these comparisons
+    are independent fair coins.
+    """
+    items = data.indices[data.by_moment()].astype(np.int64)
+    places = np.arange(data.n_pairs) - np.repeat(data.indptr[:-1], data.user_degrees)
+    ends = np.flatnonzero(places % 2 == 1)
+    first, second = items[ends - 1], items[ends]
+    key = np.minimum(first, second) * data.n_items + np.maximum(first, second)
+    by_key = np.argsort(key, kind="stable")
+    key, ascends = key[by_key], (first < second)[by_key]
+    agrees = (ascends[1:] == ascends[:-1])[key[1:] == key[:-1]]
+    return float(agrees.mean()) if len(agrees) else 0.5, len(agrees)
 
 
 def gini(counts: NDArray[np.int64]) -> float:

@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.data.vocabulary import Vocabulary, merge_pairs, row_ends
 from ratiorec.errors import DataError, UnknownIdError, unknown_choice
 
 
@@ -19,8 +19,9 @@ from ratiorec.errors import DataError, UnknownIdError, unknown_choice
 class Interactions:
     """Unique (user, item) pairs as a compressed sparse row matrix.
 
-    The items of user u are `indices[indptr[u]:indptr[u + 1]]`, sorted. `weights` and
-    `timestamps`, where given, stand beside `indices`. A user may have no pair.
+    The items of user u are `indices[indptr[u]:indptr[u + 1]]`, sorted. `weights`, `timestamps` and
+    `order`, where given, stand beside `indices`; `order` is the place of each pair in a source that
+    has no timestamps. A user may have no pair.
     """
 
     users: Vocabulary
@@ -29,6 +30,7 @@ class Interactions:
     indices: NDArray[np.int32]
     weights: NDArray[np.float32] | None = None
     timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
+    order: NDArray[np.int32] | None = None
 
     @classmethod
     def from_indices(
@@ -40,14 +42,16 @@ class Interactions:
         *,
         weights: ArrayLike | None = None,
         timestamps: ArrayLike | None = None,
+        order: ArrayLike | None = None,
     ) -> Interactions:
-        """Merge repeated pairs (weights add up, the latest timestamp stays) and sort."""
+        """Merge repeated pairs (weights add up, the latest timestamp and place stay) and sort."""
         merged = merge_pairs(
             np.asarray(user_indices, np.int64),
             np.asarray(item_indices, np.int64),
             shape=(len(users), len(items)),
             weights=weights,
             timestamps=timestamps,
+            order=order,
         )
         return cls(users, items, *merged)
 
@@ -137,6 +141,16 @@ class Interactions:
         """The user of each pair, beside `indices`."""
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.user_degrees)
 
+    @property
+    def moments(self) -> NDArray[np.integer] | NDArray[np.float64] | None:
+        """When each pair came: its timestamp, else its place in the source, as far as known."""
+        return self.order if self.timestamps is None else self.timestamps
+
+    def by_moment(self) -> NDArray[np.int64]:
+        """The pairs user by user, the earliest first; of pairs at one time the smaller item."""
+        assert self.moments is not None
+        return np.lexsort((self.moments, self.pair_users))
+
     def positives(self, user: int) -> NDArray[np.int32]:
         """I_u⁺, the items of one user."""
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
@@ -145,10 +159,11 @@ class Interactions:
         """The pairs under the mask, over the same users and items."""
         return replace(
             self,
-            indptr=_row_ends(self.pair_users[mask], self.n_users),
+            indptr=row_ends(self.pair_users[mask], self.n_users),
             indices=self.indices[mask],
             weights=None if self.weights is None else self.weights[mask],
             timestamps=None if self.timestamps is None else self.timestamps[mask],
+            order=None if self.order is None else self.order[mask],
         )
 
     def known_to(self, users: Vocabulary, items: Vocabulary) -> NDArray[np.bool_]:
@@ -187,6 +202,7 @@ class Interactions:
             new_items[self.indices[known]],
             weights=None if self.weights is None else self.weights[known],
             timestamps=None if self.timestamps is None else self.timestamps[known],
+            order=None if self.order is None else self.order[known],
         )
 
     def _unknown_pairs(
@@ -265,135 +281,6 @@ def weights_are_ignored(data: Interactions) -> str | None:
     if data.weights is None:
         return None
     return "the weights of the pairs are kept with the data and change no model yet"
-
-
-class MergedPairs(NamedTuple):
-    """Unique pairs sorted by user, then item; the fields of `Interactions` beside its ids."""
-
-    indptr: NDArray[np.int64]
-    indices: NDArray[np.int32]
-    weights: NDArray[np.float32] | None = None
-    timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
-
-
-def merge_pairs(
-    users: NDArray[np.int64],
-    items: NDArray[np.int64],
-    *,
-    shape: tuple[int, int],
-    weights: ArrayLike | None = None,
-    timestamps: ArrayLike | None = None,
-) -> MergedPairs:
-    """Sort the pairs and merge repeats: weights add up, the latest timestamp stays."""
-    n_users, n_items = shape
-    _check_lengths(len(users), items=items, weights=weights, timestamps=timestamps)
-    _check_range(users, n_users, "user")
-    _check_range(items, n_items, "item")
-    width = max(n_items, 1)
-    key = users * width + items
-    if weights is None and timestamps is None:  # sorting takes half the time without an order
-        key.sort()
-        key = key[_starts_of_runs(key)]
-        return MergedPairs(_row_ends(key // width, n_users), (key % width).astype(np.int32))
-    order = np.argsort(key, kind="stable")
-    key = key[order]
-    starts = _starts_of_runs(key)
-    unique = key[starts]
-    return MergedPairs(
-        _row_ends(unique // width, n_users),
-        (unique % width).astype(np.int32),
-        None if weights is None else _add_up(_as_weights(weights)[order], key, starts),
-        None if timestamps is None else _latest(_as_times(timestamps)[order], starts),
-    )
-
-
-def _latest(
-    times: NDArray[np.int64] | NDArray[np.float64], starts: NDArray[np.int64]
-) -> NDArray[np.int64] | NDArray[np.float64]:
-    return np.maximum.reduceat(times, starts) if len(starts) else times
-
-
-def _starts_of_runs(key: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The start of each run of equal sorted keys."""
-    is_start = np.ones(len(key), dtype=bool)
-    np.not_equal(key[1:], key[:-1], out=is_start[1:])
-    return np.flatnonzero(is_start)
-
-
-def _row_ends(rows: NDArray[np.integer], n_rows: int) -> NDArray[np.int64]:
-    indptr = np.zeros(n_rows + 1, dtype=np.int64)
-    np.cumsum(np.bincount(rows, minlength=n_rows), out=indptr[1:])
-    return indptr
-
-
-def _add_up(
-    weights: NDArray[np.float64], key: NDArray[np.int64], starts: NDArray[np.int64]
-) -> NDArray[np.float32]:
-    """The sum of each run, smallest weight first, so that the order of the rows is no matter."""
-    if len(starts) < len(key):
-        weights = np.add.reduceat(weights[np.lexsort((weights, key))], starts)
-    largest = float(np.finfo(np.float32).max)
-    if len(weights) and weights.max() > largest:
-        raise DataError(
-            "a weight is too large",
-            where="weights, summed by pair",
-            found=f"{weights.max():g}",
-            wanted=f"at most {largest:g}",
-        )
-    return weights.astype(np.float32)
-
-
-def _as_weights(values: ArrayLike) -> NDArray[np.float64]:
-    weights = np.asarray(values, dtype=np.float64)
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise DataError(
-            "a weight is negative or not a finite number",
-            where=f"weights, row {row + 1}",
-            found=str(weights[row]),
-            wanted="a number from 0 upwards",
-        )
-    return weights
-
-
-def _as_times(values: ArrayLike) -> NDArray[np.int64] | NDArray[np.float64]:
-    """Whole numbers as int64, dates as microseconds, all else as float64."""
-    times = np.asarray(values)
-    missing = ~np.isfinite(times)
-    if missing.any():
-        row = int(np.argmax(missing))
-        raise DataError(
-            "a timestamp is missing",
-            where=f"timestamps, row {row + 1}",
-            found=str(times[row]),
-            wanted="a number or a date",
-        )
-    if times.dtype.kind == "M":
-        return times.astype("datetime64[us]").astype(np.int64)
-    return times.astype(np.int64) if times.dtype.kind in "iub" else times.astype(np.float64)
-
-
-def _check_lengths(n_rows: int, **columns: ArrayLike | None) -> None:
-    for name, values in columns.items():
-        if values is not None and len(np.asarray(values)) != n_rows:
-            raise DataError(
-                "the columns differ in length",
-                where=name,
-                found=f"{len(np.asarray(values))} rows",
-                wanted=f"{n_rows}, one for each user index",
-            )
-
-
-def _check_range(indices: NDArray[np.int64], n: int, kind: str) -> None:
-    if len(indices) and (indices.min() < 0 or indices.max() >= n):
-        worst = int(indices.min() if indices.min() < 0 else indices.max())
-        raise DataError(
-            f"{kind} index out of range",
-            where=f"{kind} indices",
-            found=str(worst),
-            wanted=f"0 to {n - 1}",
-        )
 
 
 def _keys(data: Interactions) -> NDArray[np.int64]:

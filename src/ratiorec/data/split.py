@@ -1,20 +1,22 @@
 """Splits that hold pairs out: at random, the latest of each user, or all after a moment.
 
 Every splitter is a stage with the same call, `splitter(data, rng=rng) -> Split`. The two parts
-are disjoint, together they are the data, and they depend on nothing but the pairs, the
-timestamps where time decides, and the generator where chance does.
+are disjoint, together they are the data, and they depend on nothing but the pairs, their
+timestamps or order where time decides, and the generator where chance does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.errors import DataError, require_range
+from ratiorec.errors import ConfigError, DataError, require_range
 
 _ROUNDING = 1e-9  # 0.29 · 50 is 14.499999999999998 in binary, and means 14.5
 _NO_SHARE = "not a share of the pairs"
@@ -37,6 +39,8 @@ class Split:
     @property
     def judged(self) -> Interactions:
         """The held-out pairs of users who are in `train`: those a trained model can answer for."""
+        if not self.n_users_unseen:
+            return self.held_out
         known = self.train.user_degrees > 0
         return self.held_out.select(known[self.held_out.pair_users])
 
@@ -55,29 +59,41 @@ class RatioSplit:
         require_range("RatioSplit.fraction", self.fraction, above=0, below=1, what=_NO_SHARE)
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator) -> Split:
-        degrees = data.user_degrees
-        quota = np.floor(self.fraction * degrees + 0.5 + _ROUNDING).astype(np.int64)
         order = np.lexsort((rng.random(data.n_pairs), data.pair_users))
-        return _parts(data, _last_of_each_user(data, order, np.minimum(quota, degrees - 1)))
+        quota = _share_of_each_user(data, self.fraction)
+        return _parts(data, _last_of_each_user(data, order, quota))
 
 
 @dataclass(frozen=True)
 class LeaveLast:
-    """The n latest pairs of each user; users with n pairs or fewer stay whole.
+    """The n latest pairs of each user, or a share of them rounded as `RatioSplit` does.
 
-    Of pairs at the same time, the one with the larger item index counts as later.
+    Users with n pairs or fewer stay whole. Without timestamps, the order of the pairs in their
+    source counts as time. Of pairs at the same time, the one with the larger item index counts as
+    later.
     """
 
     n: int = 1
+    fraction: float | None = None
 
     def __post_init__(self) -> None:
         require_range("LeaveLast.n", self.n, at_least=1, what="nothing would be held out")
+        if self.fraction is not None:
+            require_range("LeaveLast.fraction", self.fraction, above=0, below=1, what=_NO_SHARE)
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator | None = None) -> Split:
-        times = _timestamps(data, splitter="LeaveLast")
-        order = np.lexsort((data.indices, times, data.pair_users))
+        if data.moments is None or not data.n_pairs:
+            raise DataError(
+                "which pairs of a user are the latest is not known",
+                where="LeaveLast",
+                found="neither timestamps nor an order" if data.n_pairs else "no pairs",
+                wanted="pairs with a timestamp column, or in the order of a table or of the lines "
+                "of a LightGCN folder",
+            )
         quota = np.where(data.user_degrees > self.n, self.n, 0)
-        return _parts(data, _last_of_each_user(data, order, quota))
+        if self.fraction is not None:
+            quota = _share_of_each_user(data, self.fraction)
+        return _parts(data, _last_of_each_user(data, data.by_moment(), quota))
 
 
 @dataclass(frozen=True)
@@ -126,6 +142,63 @@ class SplitAt:
         return _parts(data, later)
 
 
+VALIDATION_BY: Mapping[str, Callable[[float], Callable[..., Split]]] = MappingProxyType(
+    {
+        "random": RatioSplit,
+        "last": lambda fraction: LeaveLast(fraction=fraction),
+        "time": TimeSplit,
+    }
+)
+"""The ways to hold out a share for validation, by the names of `--validation-by`."""
+
+
+def hold_out(data: Interactions, fraction: float, *, by: str, rng: np.random.Generator) -> Split:
+    """A share of the pairs held out in one of the ways of `VALIDATION_BY`."""
+    try:
+        return VALIDATION_BY[by](fraction)(data, rng=rng)
+    except DataError as error:
+        where, wanted = f"--validation-by {by}", f"{error.wanted}; or --validation-by random"
+        raise DataError(error.what, where=where, found=error.found, wanted=wanted) from None
+
+
+# enough to tell two epochs apart; more would make validation slower than training
+MOST_VALIDATION_USERS = 50_000
+
+
+def split_for_validation(
+    data: Interactions,
+    fraction: float,
+    rng: np.random.Generator,
+    by: str = "random",
+    *,
+    most_users: int | None = None,
+) -> Split:
+    """A share of the pairs held out in one of the ways of `VALIDATION_BY`, of so many users."""
+    split = hold_out(data, fraction, by=by, rng=rng)
+    held_out = split.judged
+    if held_out.n_pairs == 0:
+        raise ConfigError(
+            "no pair is left for validation",
+            where="--validation",
+            found=f"{fraction} of users with at most {int(data.user_degrees.max())} pairs",
+            wanted="a larger share, or 0 to train for the configured epochs",
+        )
+    judged = np.flatnonzero(held_out.user_degrees)
+    n_users = min(MOST_VALIDATION_USERS, most_users or MOST_VALIDATION_USERS)
+    if len(judged) > n_users:
+        chosen = np.zeros(data.n_users, dtype=bool)
+        chosen[rng.choice(judged, n_users, replace=False)] = True
+        held_out = held_out.select(chosen[held_out.pair_users])
+    return Split(split.train, held_out, split.n_users_kept_whole)
+
+
+def _share_of_each_user(data: Interactions, fraction: float) -> NDArray[np.int64]:
+    """So many pairs of each user as make the share, halves upwards, but never all."""
+    degrees = data.user_degrees
+    quota: NDArray[np.int64] = np.floor(fraction * degrees + 0.5 + _ROUNDING).astype(np.int64)
+    return np.minimum(quota, degrees - 1, out=quota)
+
+
 def _last_of_each_user(
     data: Interactions, order: NDArray[np.int64], quota: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
@@ -148,6 +221,6 @@ def _timestamps(data: Interactions, *, splitter: str) -> NDArray[Any]:
             "a split by time needs pairs with timestamps",
             where=splitter,
             found="no timestamps" if data.n_pairs else "no pairs",
-            wanted="pairs with a timestamp column, or RatioSplit",
+            wanted="pairs with a timestamp column",
         )
     return data.timestamps

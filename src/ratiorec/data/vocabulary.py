@@ -1,4 +1,4 @@
-"""Vocabulary: ids of the outside world, each with the dense index used inside."""
+"""Vocabulary: ids of the outside world, each with a dense index; pairs of indices, merged."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from ratiorec.errors import DataError, UnknownIdError
 
@@ -154,3 +154,152 @@ def _first_repeat(ids: NDArray[Any]) -> Any:
             return identifier
         seen.add(identifier)
     raise AssertionError("no id is repeated")
+
+
+class MergedPairs(NamedTuple):
+    """Unique pairs sorted by user, then item; the fields of `Interactions` beside its ids."""
+
+    indptr: NDArray[np.int64]
+    indices: NDArray[np.int32]
+    weights: NDArray[np.float32] | None = None
+    timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
+    order: NDArray[np.int32] | None = None
+
+
+def merge_pairs(
+    users: NDArray[np.int64],
+    items: NDArray[np.int64],
+    *,
+    shape: tuple[int, int],
+    weights: ArrayLike | None = None,
+    timestamps: ArrayLike | None = None,
+    order: ArrayLike | None = None,
+) -> MergedPairs:
+    """Sort the pairs and merge repeats: weights add up, the latest timestamp and place stay."""
+    n_users, n_items = shape
+    _check_lengths(len(users), items=items, weights=weights, timestamps=timestamps, order=order)
+    _check_range(users, n_users, "user")
+    _check_range(items, n_items, "item")
+    width = max(n_items, 1)
+    key = users * width + items
+    if weights is None and timestamps is None and order is None:
+        key.sort()
+        key = key[_starts_of_runs(key)]
+        return MergedPairs(row_ends(key // width, n_users), (key % width).astype(np.int32))
+    rows = _sort(users, key, n_users * width)
+    starts = _starts_of_runs(key)
+    columns = (
+        None if weights is None else _add_up(_as_weights(weights)[rows], key, starts),
+        None if timestamps is None else _latest(_as_times(timestamps)[rows], starts),
+        None if order is None else _latest(np.asarray(order, np.int32)[rows], starts),
+    )
+    del rows  # its memory is needed below
+    key = key if len(starts) == len(key) else key[starts]
+    return MergedPairs(row_ends(key // width, n_users), (key % width).astype(np.int32), *columns)
+
+
+def _sort(users: NDArray[np.int64], key: NDArray[np.int64], n_keys: int) -> NDArray[np.int64]:
+    """Sort the keys in place, and give their rows; equal keys in the order of their rows.
+
+    A stable `argsort` is quick where the rows are grouped by user; else one sort of key and row as
+    a single number takes half its time, where 63 bits hold both.
+    """
+    n_bits = len(key).bit_length()
+    if n_keys.bit_length() + n_bits > 63 or bool((users[1:] >= users[:-1]).all()):
+        rows = np.argsort(key, kind="stable")
+        key[:] = key[rows]
+        return rows
+    key <<= n_bits
+    key |= np.arange(len(key))
+    key.sort()
+    rows = key & ((1 << n_bits) - 1)
+    key >>= n_bits
+    return rows
+
+
+def _latest(moments: NDArray[Any], starts: NDArray[np.int64]) -> Any:
+    return np.maximum.reduceat(moments, starts) if len(starts) < len(moments) else moments
+
+
+def _starts_of_runs(key: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The start of each run of equal sorted keys."""
+    is_start = np.ones(len(key), dtype=bool)
+    np.not_equal(key[1:], key[:-1], out=is_start[1:])
+    return np.flatnonzero(is_start)
+
+
+def row_ends(rows: NDArray[np.integer], n_rows: int) -> NDArray[np.int64]:
+    """Where the entries of each row end, after a first 0, from the row of every entry."""
+    indptr = np.zeros(n_rows + 1, dtype=np.int64)
+    np.cumsum(np.bincount(rows, minlength=n_rows), out=indptr[1:])
+    return indptr
+
+
+def _add_up(
+    weights: NDArray[np.float64], key: NDArray[np.int64], starts: NDArray[np.int64]
+) -> NDArray[np.float32]:
+    """The sum of each run, smallest weight first, so that the order of the rows is no matter."""
+    if len(starts) < len(key):
+        weights = np.add.reduceat(weights[np.lexsort((weights, key))], starts)
+    largest = float(np.finfo(np.float32).max)
+    if len(weights) and weights.max() > largest:
+        raise DataError(
+            "a weight is too large",
+            where="weights, summed by pair",
+            found=f"{weights.max():g}",
+            wanted=f"at most {largest:g}",
+        )
+    return weights.astype(np.float32)
+
+
+def _as_weights(values: ArrayLike) -> NDArray[np.float64]:
+    weights = np.asarray(values, dtype=np.float64)
+    bad = ~(np.isfinite(weights) & (weights >= 0))
+    if bad.any():
+        row = int(np.argmax(bad))
+        raise DataError(
+            "a weight is negative or not a finite number",
+            where=f"weights, row {row + 1}",
+            found=str(weights[row]),
+            wanted="a number from 0 upwards",
+        )
+    return weights
+
+
+def _as_times(values: ArrayLike) -> NDArray[np.int64] | NDArray[np.float64]:
+    """Whole numbers as int64, dates as microseconds, all else as float64."""
+    times = np.asarray(values)
+    missing = ~np.isfinite(times)
+    if missing.any():
+        row = int(np.argmax(missing))
+        raise DataError(
+            "a timestamp is missing",
+            where=f"timestamps, row {row + 1}",
+            found=str(times[row]),
+            wanted="a number or a date",
+        )
+    if times.dtype.kind == "M":
+        return times.astype("datetime64[us]").astype(np.int64)
+    return times.astype(np.int64) if times.dtype.kind in "iub" else times.astype(np.float64)
+
+
+def _check_lengths(n_rows: int, **columns: ArrayLike | None) -> None:
+    for name, values in columns.items():
+        if values is not None and len(np.asarray(values)) != n_rows:
+            raise DataError(
+                "the columns differ in length",
+                where=name,
+                found=f"{len(np.asarray(values))} rows",
+                wanted=f"{n_rows}, one for each user index",
+            )
+
+
+def _check_range(indices: NDArray[np.int64], n: int, kind: str) -> None:
+    if len(indices) and (indices.min() < 0 or indices.max() >= n):
+        worst = int(indices.min() if indices.min() < 0 else indices.max())
+        raise DataError(
+            f"{kind} index out of range",
+            where=f"{kind} indices",
+            found=str(worst),
+            wanted=f"0 to {n - 1}",
+        )

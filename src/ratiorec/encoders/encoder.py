@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from ratiorec.batches.users import AnyBatch, ItemGroup
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.settings import LightGCN, Spectral, TableInit
+from ratiorec.encoders.settings import Factorisation, LightGCN, Spectral, TableInit
 from ratiorec.kernels.blocks import Adjacency, SparseRows, mean_of_powers, sparse_rows
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.scorers.scorer import Pairs
@@ -60,35 +60,68 @@ class Encoder(nn.Module, ABC):
 
 
 class TableEncoder(Encoder):
-    """A free vector for every user and item, users first; subclasses say what becomes of them."""
+    """A free vector for every user and item, users first; subclasses say what becomes of them.
+
+    With `normalize` what is scored has length 1, so that a score is a cosine (theory: S4); the
+    popularity term is added to it for ranking alone (theory: S5).
+    """
+
+    normalize = False
+    popularity_term = 0.0
 
     def __init__(self, table: Tensor, n_users: int) -> None:
         super().__init__()
         self.table = nn.Parameter(table)
         self.n_users = n_users
 
+    def score_as(self, settings: LightGCN | Factorisation) -> None:
+        """Take over how the settings say that vectors are scored."""
+        self.normalize, self.popularity_term = settings.normalize, settings.popularity_term
+
     @property
     def base(self) -> Embeddings:
         """The free vectors before any propagation; the penalty is on these."""
         return Embeddings(self.table[: self.n_users], self.table[self.n_users :])
 
-    def embeddings(self) -> Embeddings:
-        """The vectors that are scored, of all users and items."""
+    def propagated(self) -> Embeddings:
+        """What becomes of the free vectors, before any is brought to length 1."""
         return self.base
 
+    def embeddings(self) -> Embeddings:
+        """The vectors that are scored, of all users and items."""
+        return self._as_scored(self.propagated())
+
     def forward(self, batch: AnyBatch) -> Embeddings:
-        users, items = self.embeddings()
-        return Embeddings(rows_of(users, batch.users), items)
+        users, items = self.propagated()
+        return self._as_scored(Embeddings(rows_of(users, batch.users), items))
+
+    def _as_scored(self, vectors: Embeddings) -> Embeddings:
+        return Embeddings(*map(directions, vectors)) if self.normalize else vectors
 
     def penalty(self, batch: AnyBatch) -> Scalar:
         return half_squared_norms(self.table, self.n_users, batch)
 
     @torch.no_grad()
     def scorer(self, histories: Pairs) -> StoredScorer:
-        del histories  # all that is known of a user is in the vector
         # copies: the vectors of a factorisation are views of what training goes on to change
         users, items = (table.cpu().clone().numpy() for table in self.embeddings())
+        if self.popularity_term:
+            term = popularity_column(histories, len(items), self.popularity_term)
+            ones = np.ones((len(users), 1), np.float32)
+            users, items = np.hstack([users, ones]), np.hstack([items, term])
         return InnerProduct(users, items)
+
+
+def directions(vectors: Tensor) -> Tensor:
+    """x/‖x‖ of every row; a row of zeros stays one (theory: S4)."""
+    lengths = torch.linalg.vector_norm(vectors, dim=-1, keepdim=True)
+    return vectors / torch.where(lengths > 0, lengths, 1)
+
+
+def popularity_column(histories: Pairs, n_items: int, term: float) -> NDArray[np.float32]:
+    """κ·log(1 + |U_i⁺|) of every item, as one more dimension of its vector (theory: S5)."""
+    degrees = np.bincount(histories.indices, minlength=n_items)
+    return (term * np.log1p(degrees)).astype(np.float32)[:, None]
 
 
 def half_squared_norms(table: NodeFactors, n_users: int, batch: AnyBatch) -> Scalar:
@@ -275,9 +308,11 @@ class LightGCNEncoder(TableEncoder):
         """The encoder before its first step."""
         table = initial_table(data, settings.dimension, settings.init, rng=rng, device=device)
         graph = Graph(data, self_loops=settings.self_loops, device=device)
-        return cls(table, graph, data.n_users, settings.n_layers)
+        encoder = cls(table, graph, data.n_users, settings.n_layers)
+        encoder.score_as(settings)
+        return encoder
 
-    def embeddings(self) -> Embeddings:
+    def propagated(self) -> Embeddings:
         mean = self.graph.mean_of_layers(self.table, self.n_layers)
         # slices would have two gradients of the whole table, a split has one
         users, items = torch.split_with_sizes(mean, [self.n_users, len(mean) - self.n_users])

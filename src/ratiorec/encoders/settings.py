@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -83,7 +84,11 @@ TableInit = Xavier | Normal | Spectral
 
 @dataclass(frozen=True)
 class LightGCN:
-    """Propagation without weights or non-linearities over the user-item graph."""
+    """Propagation without weights or non-linearities over the user-item graph.
+
+    With `normalize` scores are cosines: every vector has length 1 (theory: S4). For ranking, and
+    not in training, an item's score has `popularity_term` times log(1 + |U_i⁺|) added (theory: S5).
+    """
 
     name: ClassVar[str] = "lightgcn"
 
@@ -91,10 +96,13 @@ class LightGCN:
     n_layers: int = 3
     self_loops: bool = True
     init: TableInit = field(default_factory=Xavier)
+    normalize: bool = field(default=False, metadata={"added_later": True})
+    popularity_term: float = field(default=0.0, metadata={"added_later": True})
 
     def __post_init__(self) -> None:
         require_range("encoder.dimension", self.dimension, at_least=1)
         require_range("encoder.n_layers", self.n_layers, at_least=0)
+        require_range("encoder.popularity_term", self.popularity_term, above=-math.inf)
 
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
@@ -106,15 +114,21 @@ class LightGCN:
 
 @dataclass(frozen=True)
 class Factorisation:
-    """Matrix factorisation (MF): e_u and e_i are the parameters themselves."""
+    """Matrix factorisation (MF): e_u and e_i are the parameters themselves.
+
+    `normalize` and `popularity_term` are those of `LightGCN`.
+    """
 
     name: ClassVar[str] = "factorisation"
 
     dimension: int = 64
     init: TableInit = field(default_factory=Xavier)
+    normalize: bool = field(default=False, metadata={"added_later": True})
+    popularity_term: float = field(default=0.0, metadata={"added_later": True})
 
     def __post_init__(self) -> None:
         require_range("encoder.dimension", self.dimension, at_least=1)
+        require_range("encoder.popularity_term", self.popularity_term, above=-math.inf)
 
     def __call__(
         self, data: Interactions, *, rng: np.random.Generator, device: torch.device
@@ -122,7 +136,34 @@ class Factorisation:
         from ratiorec.encoders.encoder import TableEncoder, initial_table
 
         table = initial_table(data, self.dimension, self.init, rng=rng, device=device)
-        return TableEncoder(table, data.n_users)
+        encoder = TableEncoder(table, data.n_users)
+        encoder.score_as(self)
+        return encoder
+
+
+@dataclass(frozen=True)
+class ItemsOnly:
+    """LightGCN without free vectors of users: a user is what the history's items make of it.
+
+    Scores are cosines. New users are exact, since nothing but a history is known of anyone.
+    """
+
+    name: ClassVar[str] = "items-only"
+
+    dimension: int = 64
+    n_layers: int = 1
+    init: DrawnInit = field(default_factory=Normal)
+
+    def __post_init__(self) -> None:
+        require_range("encoder.dimension", self.dimension, at_least=1)
+        require_range("encoder.n_layers", self.n_layers, at_least=1)
+
+    def __call__(
+        self, data: Interactions, *, rng: np.random.Generator, device: torch.device
+    ) -> Encoder:
+        from ratiorec.encoders.items_only import ItemsOnlyEncoder
+
+        return ItemsOnlyEncoder.of(data, self, rng=rng, device=device)
 
 
 @dataclass(frozen=True)
@@ -214,4 +255,4 @@ class MultVAE:
         return MultVAEEncoder.of(data, self, rng=rng, device=device)
 
 
-AnyEncoder = LightGCN | Factorisation | NGCF | ENMF | MultVAE
+AnyEncoder = LightGCN | Factorisation | ItemsOnly | NGCF | ENMF | MultVAE

@@ -29,7 +29,7 @@ def spectral_table(
     """The leading singular vectors of the normalised pairs, users first (theory: E8)."""
     width = min(dimension + settings.n_oversamples, data.n_users, data.n_items)
     forth, back = normalised_pairs(data, device)
-    items = orthonormal(_signs(data.n_items, width, rng).to(device, torch.float32))
+    items = orthonormal(signs(data.n_items, width, rng).to(device, torch.float32))
     for _ in range(settings.n_iterations):
         items = orthonormal(back.multiply(orthonormal(forth.multiply(items))))
     users, items = leading(forth.multiply(items), items, min(dimension, width))
@@ -39,7 +39,7 @@ def spectral_table(
     return torch.cat(halves)
 
 
-def _signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> Tensor:
+def signs(n_rows: int, n_columns: int, rng: np.random.Generator) -> Tensor:
     """±1 by the toss of a coin: directions as good as normal ones, a bit for each."""
     n_bytes = -(-n_rows * n_columns // 8)
     bits = np.unpackbits(np.frombuffer(rng.bytes(n_bytes), np.uint8), count=n_rows * n_columns)

@@ -1,7 +1,7 @@
 """A model in forms that other programs search: Parquet, numpy, FAISS, ONNX, pgvector.
 
-`Vectors` are a model whose scores are inner products. A form writes them, a `Trial` holds what was
-written against exact search, and what finds too little is not kept.
+`Vectors` are a model whose scores are inner products. A form writes them, an `ExportTrial` holds
+what was written against exact search, and what finds too little is not kept.
 """
 
 from ratiorec.export.arrays import NumpyArrays, ParquetTables
@@ -9,17 +9,17 @@ from ratiorec.export.exporting import FORMS, Exported, export, export_to_postgre
 from ratiorec.export.faiss_index import Faiss
 from ratiorec.export.onnx_graph import Onnx
 from ratiorec.export.pgvector import Pgvector
-from ratiorec.export.vectors import Trial, Vectors
+from ratiorec.export.vectors import ExportTrial, Vectors
 
 __all__ = [
     "FORMS",
+    "ExportTrial",
     "Exported",
     "Faiss",
     "NumpyArrays",
     "Onnx",
     "ParquetTables",
     "Pgvector",
-    "Trial",
     "Vectors",
     "export",
     "export_to_postgres",

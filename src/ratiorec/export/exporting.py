@@ -14,7 +14,7 @@ from ratiorec.export.arrays import NumpyArrays, ParquetTables
 from ratiorec.export.faiss_index import Faiss
 from ratiorec.export.onnx_graph import Onnx
 from ratiorec.export.pgvector import Pgvector
-from ratiorec.export.vectors import Judge, Measured, Trial, Vectors
+from ratiorec.export.vectors import ExportTrial, Judge, Measured, Vectors
 from ratiorec.files import refuse_foreign, sha256_of, whole_folder, write_json
 from ratiorec.model.artifact import Artifact
 
@@ -87,7 +87,7 @@ class Exported:
 
 
 def export(
-    model: Artifact, form: FolderForm, folder: str | Path, *, trial: Trial | None = None
+    model: Artifact, form: FolderForm, folder: str | Path, *, trial: ExportTrial | None = None
 ) -> Exported:
     """Write a model into a folder, new or in place of an export, whole or not at all.
 
@@ -98,7 +98,7 @@ def export(
     """
     require_replaceable(folder)
     vectors = Vectors.of(model)
-    judge = (trial or Trial())(vectors)
+    judge = (trial or ExportTrial())(vectors)
     require_replaceable(folder)  # the exact lists may have taken minutes
     with whole_folder(folder) as temporary:
         measured = form.write(vectors, judge, temporary)
@@ -115,7 +115,7 @@ def export(
 
 
 def export_to_postgres(
-    model: Artifact, url: str, table: str = "items", *, trial: Trial | None = None
+    model: Artifact, url: str, table: str = "items", *, trial: ExportTrial | None = None
 ) -> Exported:
     """Write the item vectors of a model into a table of PostgreSQL, with an index of pgvector.
 
@@ -127,7 +127,7 @@ def export_to_postgres(
     """
     target = Pgvector.at(url, table)
     vectors = Vectors.of(model)
-    judge = (trial or Trial())(vectors)
+    judge = (trial or ExportTrial())(vectors)
     measured, n_bytes = target.write(vectors, judge)
     place = target.postgres.describe()
     return Exported("pgvector", measured, judge.k, len(judge.users), n_bytes, (), place)

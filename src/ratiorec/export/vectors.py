@@ -88,7 +88,7 @@ _ROUNDING = float(np.finfo(np.float32).eps)
 
 
 @dataclass(frozen=True)
-class Trial:
+class ExportTrial:
     """Recall at k over a sample of users, and the least that is enough.
 
     Nothing is excluded, not even what a user has seen: an index knows vectors only, and whoever

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -80,6 +81,7 @@ class Generator(NamedTuple):
     df: Callable[[Tensor], Tensor]
     unlabelled_loss: Pointwise  # ℓ±(r̂) = f′(r̂)·r̂ − f(r̂) (theory: B4)
     unlabelled_slope: Pointwise  # ℓ±′(r̂) = f″(r̂)·r̂ (theory: B5)
+    exponent: float | None = None  # b of `power_divergence`, for which kernels are compiled
 
     def divergence(self, true: Tensor, estimate: Tensor) -> Tensor:
         """BR_f(r ‖ r̂) = f(r) − f(r̂) − f′(r̂)(r − r̂) (theory: B2)."""
@@ -132,6 +134,25 @@ GENERATORS: Mapping[str, Generator] = MappingProxyType(
         "logistic": LOGISTIC,
     }
 )
+
+
+@cache  # one object for an exponent, by which other backends know it
+def power_divergence(exponent: float) -> Generator:
+    """f″(t) = t^(b−1), Kullback–Leibler for b = 0 and least squares for b = 1 (theory: B6)."""
+    b = exponent
+    if b in (0, 1):
+        return LEAST_SQUARES if b else KULLBACK_LEIBLER
+
+    def slope_of_f(t: Tensor) -> Tensor:
+        return (t.pow(b) - 1) / b  # not expm1(b log t)/b, whose derivative has no digits near 0
+
+    def loss(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+        return torch.pow(ratio, 1 + b, out=out).mul_(1 / (1 + b))
+
+    def slope(ratio: Tensor, /, *, out: Tensor | None = None) -> Tensor:
+        return torch.pow(ratio, b, out=out)
+
+    return Generator(lambda t: t * (slope_of_f(t) - 1) / (1 + b), slope_of_f, loss, slope, b)
 
 
 def pair_scores(

@@ -1,82 +1,212 @@
-"""The softmax over all items: log-likelihood of a user's positives, with its derivative."""
+"""The softmax over all items: each user's log-sum-exp with its gradient, and the k-th best score.
+
+Three backends give the same value and gradient: the reference (whole matrices), the tiled one,
+and Triton's kernels. The tiled one scores a block of users against all items, tile by tile; the
+probabilities take the place of the scores, and go into both gradients. A few blocks wait at a
+time, in buffers that are used again: nothing else is larger than the vectors themselves.
+"""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import importlib
+import importlib.util
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
+from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import cut, for_each_block
-from ratiorec.kernels.pointwise import user_sums
-from ratiorec.shapes import ItemFactors, PerUser, PositiveIndex, UserFactors
+from ratiorec.shapes import ItemFactors, PerUser, Scalar, UserFactors
 
 
-class Tile(NamedTuple):
-    """How many users and items are worked on at a time."""
+class LogTotals(NamedTuple):
+    """log Z_u = log Σ_i exp(s_ui), and the gradient of Σ_u w_u log Z_u (theory: R26)."""
 
-    n_users: int
-    n_items: int
-
-
-# enough users to make a product worthwhile, and few enough to keep every core busy
-ON_CPU = Tile(64, 1024)
+    value: PerUser  # log Z_u
+    to_users: UserFactors
+    to_items: ItemFactors
 
 
-def negative_log_likelihood(
-    users: UserFactors, items: ItemFactors, rows: PositiveIndex, liked: PositiveIndex
-) -> PerUser:
-    """−Σ_{i ∈ I_u⁺} log softmax_i(s_u) of every user; `liked` are the items of the positives."""
-    value: Tensor = _NegativeLogLikelihood.apply(users, items, rows, liked)  # type: ignore[no-untyped-call]
+class SoftmaxBackend(Protocol):
+    """A way to compute the totals; none keeps anything for a backward pass."""
+
+    def __call__(self, users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
+        """log Z_u of every user, and the gradient of their sum with these weights."""
+
+
+@torch.enable_grad()
+def reference(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
+    """Some matrices of |U_B|·|I| numbers: to compare with, and for what is small."""
+    users, items = users.detach().requires_grad_(), items.detach().requires_grad_()
+    value = torch.logsumexp(users @ items.T, -1)
+    to_users, to_items = torch.autograd.grad(torch.dot(weights, value), (users, items))
+    return LogTotals(value.detach(), to_users, to_items)
+
+
+@dataclass(frozen=True)
+class TiledSoftmax:
+    """How many users make a block, items a tile, and how many blocks wait together.
+
+    The sums do not depend on the number of threads: blocks and tiles are cut by size alone, and
+    an item's gradient is added up by one thread at a time, block after block.
+    """
+
+    n_users: int = 64
+    n_items: int = 2048
+    n_blocks: int = 4
+
+    @torch.no_grad()
+    def __call__(self, users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
+        work = _SoftmaxPass(self, users, items, weights)
+        blocks = cut(len(users), self.n_users)
+        for start in range(0, len(blocks), self.n_blocks):
+            work.waiting = blocks[start : start + self.n_blocks]
+            for_each_block(work.one_block_of_users, work.waiting)
+            for_each_block(work.one_tile_of_items, work.tiles)
+        return LogTotals(work.value, work.to_users, work.to_items)
+
+
+class _SoftmaxPass:
+    """One pass, with its buffers; matrices have a row for every item and a column for every user.
+
+    So a tile's rows lie together for both products with the probabilities.
+    """
+
+    def __init__(
+        self, sizes: TiledSoftmax, users: UserFactors, items: ItemFactors, weights: PerUser
+    ) -> None:
+        self.users, self.items, self.weights = users, items, weights
+        self.tiles = cut(len(items), sizes.n_items)
+        self.waiting: list[slice] = []
+        self.value = users.new_empty(len(users))
+        self.to_users, self.to_items = torch.empty_like(users), torch.zeros_like(items)
+        self._scaled_users = torch.empty_like(users)  # w_u/Z_u · e_u
+        n_blocks = min(sizes.n_blocks, -(-len(users) // sizes.n_users))
+        self._room = users.new_empty(n_blocks, len(items) * min(sizes.n_users, len(users)))
+
+    def one_block_of_users(self, block: slice) -> None:
+        """log Z_u, its gradient by users, and exp(s − max) in the place of the scores."""
+        users, matrix = self.users[block], self._matrix(self.waiting.index(block))
+        largest = users.new_full((len(users),), -torch.inf)
+        for tile in self.tiles:
+            scores = torch.mm(self.items[tile], users.T, out=matrix[tile])
+            largest = torch.maximum(largest, scores.amax(0))
+        total, to_users = users.new_zeros(len(users)), torch.zeros_like(users)
+        for tile in self.tiles:
+            at_tile = matrix[tile].sub_(largest).exp_()
+            total += at_tile.sum(0)
+            to_users.addmm_(at_tile.T, self.items[tile])
+        torch.add(largest, total.log(), out=self.value[block])
+        share = (self.weights[block] / total).unsqueeze(-1)
+        torch.mul(to_users, share, out=self.to_users[block])
+        torch.mul(users, share, out=self._scaled_users[block])
+
+    def one_tile_of_items(self, tile: slice) -> None:
+        """What the waiting blocks add to the gradient by these items."""
+        for place, block in enumerate(self.waiting):
+            self.to_items[tile].addmm_(self._matrix(place)[tile], self._scaled_users[block])
+
+    def _matrix(self, place: int) -> Tensor:
+        """Of a waiting block: all items by the block's users."""
+        block = self.waiting[place]
+        n_items, n_users = len(self.items), block.stop - block.start
+        return self._room[place, : n_items * n_users].view(n_items, n_users)
+
+
+ON_CPU = TiledSoftmax()
+LARGE = TiledSoftmax(n_users=1024, n_items=16384, n_blocks=1)  # a GPU wants few, large tiles
+
+
+def tiled(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
+    """In tiles that suit the device."""
+    return (ON_CPU if users.device.type == "cpu" else LARGE)(users, items, weights)
+
+
+def automatic(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
+    """Triton's kernels where they can run, and else tiles."""
+    run = tiled if _hindrance(users) else _kernels().log_totals
+    result: LogTotals = run(users, items, weights)
+    return result
+
+
+def triton(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
+    """Triton's kernels, refused where they cannot run."""
+    if hindrance := _hindrance(users):
+        raise ConfigError(
+            "the backend cannot run",
+            where="risk.backend",
+            found=f"triton with {hindrance}",
+            wanted="auto, which takes what can run, or tiled",
+        )
+    result: LogTotals = _kernels().log_totals(users, items, weights)
+    return result
+
+
+def _hindrance(users: Tensor) -> str | None:
+    if users.device.type != "cuda":
+        return f"vectors on {users.device.type}"
+    if users.dtype != torch.float32:
+        return f"vectors of {users.dtype}"
+    found = importlib.util.find_spec("triton")
+    return None if found else "no package of that name installed"
+
+
+def _kernels() -> Any:
+    # imported where it is needed: the package triton exists on few machines
+    return importlib.import_module("ratiorec.kernels.triton.softmax")
+
+
+BACKENDS: Mapping[str, SoftmaxBackend] = MappingProxyType(
+    {"auto": automatic, "reference": reference, "tiled": tiled, "triton": triton}
+)
+
+
+def weighted_log_totals(
+    users: UserFactors,
+    items: ItemFactors,
+    weights: PerUser,
+    *,
+    backend: str | SoftmaxBackend = "auto",
+) -> Scalar:
+    """Σ_u w_u log Σ_i exp(e_uᵀe_i); the weights carry no gradient (theory: R26)."""
+    compute = BACKENDS[backend] if isinstance(backend, str) else backend
+    value: Tensor = _WeightedLogTotals.apply(users, items, weights.detach(), compute)  # type: ignore[no-untyped-call]
     return value
 
 
-class _NegativeLogLikelihood(torch.autograd.Function):
-    """Value and derivative together: ∂/∂s_ui = |I_u⁺|·softmax_i(s_u) − [i ∈ I_u⁺] (theory: R21).
-
-    One matrix of |U_B|·|I| numbers is made: it holds the scores, then the derivative.
-    """
+class _WeightedLogTotals(torch.autograd.Function):
+    """Both gradients are known with the value; the backward pass only scales them."""
 
     @staticmethod
-    def forward(ctx: Any, users: Tensor, items: Tensor, rows: Tensor, liked: Tensor) -> Tensor:
-        matrix = users.new_empty(len(users), len(items))
-        log_total = users.new_empty(len(users))
-        (n_positives,) = user_sums([users.new_ones(len(rows))], rows, len(users))
-        tile = ON_CPU if users.device.type == "cpu" else Tile(*matrix.shape)
-
-        def score(block: slice) -> None:
-            torch.mm(users[block], items.T, out=matrix[block])
-
-        def differentiate(block: slice) -> None:
-            scores = matrix[block]
-            largest = scores.amax(-1)
-            total = scores.sub_(largest.unsqueeze(-1)).exp_().sum(-1)
-            log_total[block] = largest + total.log()
-            scores.mul_((n_positives[block] / total).unsqueeze(-1))
-
-        blocks = cut(len(users), tile.n_users)
-        for_each_block(score, blocks)
-        positive = matrix[rows, liked]
-        for_each_block(differentiate, blocks)
-        matrix[rows, liked] -= 1
-        ctx.save_for_backward(users, items, matrix)
-        ctx.tile = tile
-        (value,) = user_sums([log_total[rows] - positive], rows, len(users))
-        return value
+    def forward(
+        ctx: Any, users: Tensor, items: Tensor, weights: Tensor, compute: SoftmaxBackend
+    ) -> Tensor:
+        value, to_users, to_items = compute(users, items, weights)
+        ctx.save_for_backward(to_users, to_items)
+        return torch.dot(weights, value)
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        users, items, matrix = ctx.saved_tensors
-        scale = outer.unsqueeze(-1)
-        scaled_users = scale * users
-        to_users, to_items = torch.empty_like(users), torch.empty_like(items)
+        to_users, to_items = ctx.saved_tensors
+        return outer * to_users, outer * to_items, None, None
 
-        def one_block_of_users(block: slice) -> None:
-            to_users[block] = scale[block] * (matrix[block] @ items)
 
-        def one_block_of_items(block: slice) -> None:
-            to_items[block] = matrix[:, block].T @ scaled_users
+@torch.no_grad()
+def kth_best_score(users: UserFactors, items: ItemFactors, k: int) -> PerUser:
+    """The k-th largest score of every user over all items; the least one where there are fewer."""
+    best = users.new_empty(len(users))
+    sizes = ON_CPU if users.device.type == "cpu" else LARGE
 
-        for_each_block(one_block_of_users, cut(len(users), ctx.tile.n_users))
-        for_each_block(one_block_of_items, cut(len(items), ctx.tile.n_items))
-        return to_users, to_items, None, None
+    def one_block(block: slice) -> None:
+        kept = users.new_empty(block.stop - block.start, 0)
+        for tile in cut(len(items), sizes.n_items):
+            listed = torch.cat([kept, users[block] @ items[tile].T], -1)
+            kept = listed.topk(min(k, listed.shape[-1]), sorted=False).values
+        best[block] = kept.amin(-1)
+
+    for_each_block(one_block, cut(len(users), sizes.n_users))
+    return best

@@ -7,24 +7,29 @@ in which the paper builds it. The sum over unlabelled pairs is `ratiorec.kernels
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
-from ratiorec.errors import require_range
+from ratiorec.errors import ConfigError, require_range
 from ratiorec.losses import Loss
+from ratiorec.losses.generators import PowerDivergence, RelativeRatio
 
 if TYPE_CHECKING:
     from ratiorec.batches.users import Batch
+    from ratiorec.kernels.pointwise import Generator
     from ratiorec.kernels.unlabelled import FirstModel
     from ratiorec.shapes import Embeddings, PerItem, PerPositive, PerUser, Scalar
 
 GeneratorName = Literal["least-squares", "kullback-leibler", "logistic"]
 LinkName = Literal["softplus", "exponential"]
-CandidateCorrection = Literal["none", "inverse-propensity"]
+CandidateCorrection = Literal["none", "inverse-propensity", "all-items"]
 BackendName = Literal["auto", "reference", "tiled", "triton"]
 
 # 1/r̂ must stay finite in float32 when a score is far below zero
 SMALLEST_RATIO = 1e-30
+
+
+AnyGenerator = GeneratorName | PowerDivergence | RelativeRatio
 
 
 class UnlabelledWeight(NamedTuple):
@@ -63,6 +68,29 @@ class HardSampleWeights:
     def unlabelled(self, batch: Batch) -> UnlabelledWeight:
         """w⁻ of every user with every candidate."""
         return UnlabelledWeight(_ones(batch.popularity), ratio_power=1.0)
+
+
+@dataclass(frozen=True)
+class RatioPowerWeights:
+    """w⁺ = r̂^−δ, w⁻ = r̂^γ: uniform for (0, 0), hard-sample for (1, 1) (theory: W8)."""
+
+    name: ClassVar[str] = "ratio-power"
+
+    positive_exponent: float = 1.0  # δ
+    unlabelled_exponent: float = 1.0  # γ
+
+    def __post_init__(self) -> None:
+        for setting in ("positive_exponent", "unlabelled_exponent"):
+            require_range(f"risk.weights.{setting}", getattr(self, setting), at_least=0)
+
+    def positive(self, batch: Batch, ratio: PerPositive) -> PerPositive:
+        """w⁺ of every positive."""
+        smallest = SMALLEST_RATIO ** (1 / max(1, self.positive_exponent))
+        return 1 / ratio.clamp_min(smallest).pow(self.positive_exponent)
+
+    def unlabelled(self, batch: Batch) -> UnlabelledWeight:
+        """w⁻ of every user with every candidate."""
+        return UnlabelledWeight(_ones(batch.popularity), self.unlabelled_exponent)
 
 
 @dataclass(frozen=True)
@@ -134,7 +162,13 @@ class FrozenWeights:
         return FirstModel(users[batch.users], items[batch.candidates], named(LINKS, self.link))
 
 
-Weights = HardSampleWeights | UniformWeights | PopularityWeights | ConstantPositiveWeight
+Weights = (
+    HardSampleWeights
+    | RatioPowerWeights
+    | UniformWeights
+    | PopularityWeights
+    | ConstantPositiveWeight
+)
 AnyWeights = Weights | FrozenWeights
 
 
@@ -159,11 +193,30 @@ def candidate_weights(batch: Batch, correction: CandidateCorrection) -> PerItem:
 
     "none": a_i = 1; popular items come up more often, and count for it (theory: C1).
     "inverse-propensity": a_i = 1/s(i); every item counts as if drawn uniformly (theory: C2).
+    "all-items": a_i = 1 in a batch made by `with_all_items` (theory: C5).
     """
     came_up = batch.inclusion > 0
-    if correction == "none":
-        return came_up.to(batch.inclusion.dtype)
-    return (1 / batch.inclusion).where(came_up, 0)
+    if correction == "inverse-propensity":
+        return (1 / batch.inclusion).where(came_up, 0)
+    return came_up.to(batch.inclusion.dtype)
+
+
+def with_all_items(batch: Batch, n_items: int) -> Batch:
+    """The same users and positives with every item a candidate (theory: C5).
+
+    What it says of items is 1 for all: popularity is not known of those that did not come up.
+    """
+    import torch
+
+    ones = batch.inclusion.new_ones(n_items)
+    return replace(
+        batch,
+        candidates=torch.arange(n_items, device=ones.device),
+        columns=batch.candidates[batch.columns],
+        popularity=ones,
+        inclusion=ones,
+        lists_all_items=True,
+    )
 
 
 @dataclass(frozen=True)
@@ -172,15 +225,16 @@ class DensityRatio(Loss):
 
     Every mean is self-normalised. The defaults are the paper's ranking uLSIF with both
     corrections: for how candidates were sampled, and the non-negative one, whose `upper_bound` is
-    D̄ (infinity turns it off). `generator` is f of the Bregman divergence, `link` turns a score
-    into a ratio; from Python either may also be an object of `ratiorec.kernels.pointwise`. The
-    `backend` of the sum over unlabelled pairs changes no more than rounding.
+    D̄ (infinity turns it off). With "all-items" nothing is sampled and every item is a candidate.
+    `generator` is f of the Bregman divergence, `link` turns a score into a ratio; from Python
+    either may also be an object of `ratiorec.kernels.pointwise`. The `backend` of the sum over
+    unlabelled pairs changes no more than rounding.
     """
 
     name: ClassVar[str] = "density-ratio"
     supports_cuda_graph: ClassVar[bool] = True
 
-    generator: GeneratorName = "least-squares"
+    generator: AnyGenerator = "least-squares"
     link: LinkName = "softplus"
     weights: Weights = field(default_factory=HardSampleWeights)
     candidate_correction: CandidateCorrection = "inverse-propensity"
@@ -189,32 +243,57 @@ class DensityRatio(Loss):
 
     def __post_init__(self) -> None:
         require_range("risk.upper_bound", self.upper_bound, above=0, finite=False)
+        if self.candidate_correction == "all-items" and isinstance(self.weights, PopularityWeights):
+            raise ConfigError(
+                "two parts do not go together",
+                where="risk.candidate_correction",
+                found="all-items with popularity weights",
+                wanted="other weights: a batch knows the popularity of its own items alone",
+            )
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        from ratiorec.kernels.pointwise import GENERATORS, LINKS, pair_scores
+        from ratiorec.kernels.pointwise import LINKS, pair_scores
         from ratiorec.kernels.unlabelled import UnlabelledTerm, corrected_mean
 
+        if self.candidate_correction == "all-items":
+            batch = with_all_items(batch, len(embeddings.items))
         users, items = embeddings.users, batch.of_candidates(embeddings.items)
-        f = named(GENERATORS, self.generator)
+        f, mixing = self._divergence()
         to_ratio = named(LINKS, self.link)
         weight = self.weights.unlabelled(batch)
         ratio = to_ratio.ratio(pair_scores(users, items, batch.rows, batch.columns))
-        losses = f.unlabelled_loss(ratio), f.positive_loss(ratio)
-        labelled, bounded = self._labelled(*losses, ratio.detach(), weight, batch)
+        as_unlabelled, as_positive = f.unlabelled_loss(ratio), f.positive_loss(ratio)
+        if mixing:
+            as_positive = as_positive + mixing * as_unlabelled
+        split, gain, bounded = self._labelled(
+            as_unlabelled, as_positive, ratio.detach(), weight, batch
+        )
         candidates = candidate_weights(batch, self.candidate_correction) * weight.candidates
         term = UnlabelledTerm(f, to_ratio, candidates, weight.ratio_power, weight.first)
         bound = bounded / self.upper_bound
-        return labelled.mean() + corrected_mean(users, items, term, bound, backend=self.backend)
+        unlabelled = corrected_mean(users, items, term, bound, backend=self.backend)
+        if mixing:
+            split, unlabelled = (1 - mixing) * split, (1 - mixing) * unlabelled
+        return (split + gain).mean() + unlabelled
+
+    def _divergence(self) -> tuple[Generator, float]:
+        """f, and the share α of positives in the denominator of the ratio (theory: B7)."""
+        from ratiorec.kernels.pointwise import GENERATORS
+
+        part = self.generator
+        if isinstance(part, PowerDivergence):
+            return part(), part.mixing if isinstance(part, RelativeRatio) else 0.0
+        return named(GENERATORS, part), 0.0
 
     def _labelled(
         self,
         as_unlabelled: PerPositive,  # ℓ±(r̂)
-        as_positive: PerPositive,  # ℓ₊(r̂)
+        as_positive: PerPositive,  # ℓ₊(r̂), or ℓ₊(r̂) + αℓ±(r̂)
         ratio: PerPositive,
         weight: UnlabelledWeight,
         batch: Batch,
-    ) -> tuple[PerUser, PerUser]:
-        """The terms over positives, and Ê₊[w⁺ℓ±] which the correction needs (theory: C3)."""
+    ) -> tuple[PerUser, PerUser, PerUser]:
+        """The two terms over positives, and Ê₊[w⁺ℓ±] which the correction needs (theory: C3)."""
         from ratiorec.kernels.pointwise import self_normalised
 
         n_users, rows = len(batch.users), batch.rows
@@ -222,4 +301,4 @@ class DensityRatio(Loss):
         w_minus = weight.at_positives(batch, ratio)
         by_positive, gain = self_normalised([as_unlabelled, as_positive], w_plus, rows, n_users)
         (by_unlabelled,) = self_normalised([as_unlabelled], w_minus, rows, n_users)
-        return batch.prior * (by_positive - by_unlabelled) + gain, by_positive
+        return batch.prior * (by_positive - by_unlabelled), gain, by_positive

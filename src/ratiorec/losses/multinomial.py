@@ -9,7 +9,7 @@ from ratiorec.losses import Loss
 
 if TYPE_CHECKING:
     from ratiorec.batches.users import Batch
-    from ratiorec.shapes import Embeddings, PerUser, Scalar
+    from ratiorec.shapes import Embeddings, Scalar
 
 
 @dataclass(frozen=True)
@@ -19,11 +19,12 @@ class Multinomial(Loss):
     name: ClassVar[str] = "multinomial"
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        return self.per_user(embeddings, batch).mean()
+        from ratiorec.kernels.pointwise import pair_scores, user_sums
+        from ratiorec.kernels.softmax import weighted_log_totals
 
-    def per_user(self, embeddings: Embeddings, batch: Batch) -> PerUser:
-        """The term of every user of the batch."""
-        from ratiorec.kernels.softmax import negative_log_likelihood
-
-        liked = batch.candidates[batch.columns]
-        return negative_log_likelihood(*embeddings, batch.rows, liked)
+        users, items = embeddings
+        scores = pair_scores(users, items, batch.rows, batch.candidates[batch.columns])
+        (n_positives,) = user_sums([scores.new_ones(len(scores))], batch.rows, len(users))
+        # an autoencoder's scores are far from 0, where products of 16 bits lose too much
+        spread = weighted_log_totals(users, items, n_positives, backend="tiled")
+        return (spread - scores.sum()) / len(users)

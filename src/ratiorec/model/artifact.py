@@ -15,7 +15,7 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluation.evaluate import Report, evaluate
 from ratiorec.model.foldin.intake import Addition, add_pairs, grown, propagated
-from ratiorec.model.foldin.rules import FoldedUsers, Provenance, Rule, folded, rule_for
+from ratiorec.model.foldin.rules import AnyRule, FoldedUsers, Provenance, folded, rule_for
 from ratiorec.model.query import (
     Ids,
     Query,
@@ -300,7 +300,7 @@ class Artifact:
         return min(query.k, max(len(self.items), 1))
 
     @cached_property
-    def rule(self) -> Rule | None:
+    def rule(self) -> AnyRule:
         """How histories become vectors of users, where users are vectors."""
         return rule_for(self.scorer, self.settings, self.seen, self.card.get("fold_in"))
 

@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ratiorec.scorers.autoencoder import Autoencoder
+from ratiorec.scorers.blend import Blend
 from ratiorec.scorers.factors import InnerProduct, WithFallbackUser, by_cosine, with_fallback_users
+from ratiorec.scorers.item_factors import ItemFactors
 from ratiorec.scorers.item_item import ItemWeights, Neighbours
 from ratiorec.scorers.popularity import PopularityScorer
 from ratiorec.scorers.scorer import (
@@ -15,6 +17,7 @@ from ratiorec.scorers.scorer import (
     Scorer,
     StoredScorer,
 )
+from ratiorec.scorers.walk import GraphFilterScorer, WalkScorer
 
 SCORERS: Mapping[str, type[StoredScorer]] = MappingProxyType(
     {
@@ -23,6 +26,10 @@ SCORERS: Mapping[str, type[StoredScorer]] = MappingProxyType(
         ItemWeights.kind: ItemWeights,
         Neighbours.kind: Neighbours,
         Autoencoder.kind: Autoencoder,
+        Blend.kind: Blend,
+        ItemFactors.kind: ItemFactors,
+        WalkScorer.kind: WalkScorer,
+        GraphFilterScorer.kind: GraphFilterScorer,
     }
 )
 """The kinds of scorer that a model folder may hold, by name."""
@@ -30,16 +37,20 @@ SCORERS: Mapping[str, type[StoredScorer]] = MappingProxyType(
 __all__ = [
     "SCORERS",
     "Autoencoder",
+    "Blend",
     "Factored",
     "FloatMatrix",
     "FromHistories",
+    "GraphFilterScorer",
     "Indices",
     "InnerProduct",
+    "ItemFactors",
     "ItemWeights",
     "Neighbours",
     "PopularityScorer",
     "Scorer",
     "StoredScorer",
+    "WalkScorer",
     "WithFallbackUser",
     "by_cosine",
     "with_fallback_users",

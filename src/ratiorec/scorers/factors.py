@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from ratiorec.errors import ModelError
 from ratiorec.scorers.scorer import (
-    Factored,
     FixedTiles,
     FloatMatrix,
     Indices,
@@ -180,7 +179,8 @@ class ItemMap:
     @classmethod
     def of(cls, scorer: StoredScorer) -> Self | None:
         """The map of a model's item vectors; None where it has none."""
-        return cls(*principal_plane(scorer.item_vectors)) if isinstance(scorer, Factored) else None
+        vectors: FloatMatrix | None = getattr(scorer, "item_vectors", None)
+        return None if vectors is None else cls(*principal_plane(vectors))
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
         """The map as a model folder keeps it."""

@@ -184,7 +184,7 @@ class Exact:
                 found=f"{self.memory_mb:g}",
                 wanted=f"{row_bytes / 2**20:.3g} or more for {n_items:,} items and k = {self.k:,}",
             )
-        n_threads = min(self.n_threads or _n_cores(), max(1, n_affordable // 8))
+        n_threads = min(self.n_threads or n_cores(), max(1, n_affordable // 8))
         n_rows = min(max(8, _CACHED_BYTES // row_bytes), n_affordable // n_threads)
         return n_rows - n_rows % 8 or n_rows, n_threads  # scorers work on eight users at a time
 
@@ -224,7 +224,7 @@ def _in_order(
                 future.cancel()
 
 
-def _n_cores() -> int:
+def n_cores() -> int:
     """The cores this process may use; beyond a few, memory is what limits ranking."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return min(usable or 1, _MOST_THREADS)

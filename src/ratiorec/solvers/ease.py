@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -11,9 +12,10 @@ from numpy.typing import NDArray
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import cut, for_each_block
-from ratiorec.scorers import FloatMatrix, ItemWeights
+from ratiorec.scorers import FloatMatrix, Indices, ItemWeights
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.solvers.neighbours import CommonUsers, working_bytes
+from ratiorec.solvers.neighbours import CommonUsers, activity_weights, working_bytes
+from ratiorec.solvers.settings import EASE, Regression
 from ratiorec.solvers.solver import OneSweep, require_memory
 
 ROWS_PER_BLOCK = 1024
@@ -22,7 +24,7 @@ _SPARE_BLOCKS = 4  # right-hand sides, solutions and what the solver itself take
 
 
 def start_ease(
-    data: Interactions, l2: float, *, device: torch.device, memory_mb: float
+    data: Interactions, settings: EASE, *, device: torch.device, memory_mb: float
 ) -> OneSweep:
     """EASE before it is solved.
 
@@ -36,20 +38,53 @@ def start_ease(
         memory_mb=memory_mb,
         solver="ease",
         n_items=n_items,
-        instead="item-knn, wmf or dregn-cf",
+        instead="local-ease, item-knn or dregn-cf",
     )
     inverse = _inverse_in_place if device.type == "cpu" else _inverse_by_blocks
 
     def solve() -> ItemWeights:
-        weights = inverse(data, l2, device)
+        weights = inverse(data, settings, device)
         precisions = np.diagonal(weights).copy()
-        _regress(weights)
+        _regress(weights, settings.popularity(data.item_degrees))
         return ItemWeights(weights, UserItems.of(data), precisions)
 
     return OneSweep(solve)
 
 
-def _inverse_in_place(data: Interactions, l2: float, device: torch.device) -> FloatMatrix:
+@dataclass(frozen=True, eq=False)
+class WithoutTheUser:
+    """Scores of each user by the EASE model that would have been solved without her (theory: N9).
+
+    Ranking what a user has by them judges a ridge on the training pairs themselves: no pair is
+    held out, and the model that is judged is the one that is kept. Of plain EASE only.
+    """
+
+    model: ItemWeights
+
+    @property
+    def n_users(self) -> int:
+        return self.model.n_users
+
+    @property
+    def n_items(self) -> int:
+        return self.model.n_items
+
+    def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
+        """s_i = x_i − v_i / (P_ii(1 − xᵀv) + v_i²), v = Px = diag(P)(x − Bᵀx)."""
+        precisions = self.model.precisions
+        assert precisions is not None
+        out = self.model.scores(users, out=out)
+        for place, user in enumerate(users):
+            indptr = self.model.histories.indptr
+            items = self.model.histories.indices[indptr[user] : indptr[user + 1]]
+            x = np.zeros(self.n_items)
+            x[items] = 1
+            v = precisions * (x - out[place])
+            out[place] = x - v / (precisions * (1 - v[items].sum()) + v**2)
+        return out
+
+
+def _inverse_in_place(data: Interactions, settings: EASE, device: torch.device) -> FloatMatrix:
     """P on the CPU, where the Gram matrix was: no other matrix exists."""
     from scipy.linalg import lapack
 
@@ -58,20 +93,20 @@ def _inverse_in_place(data: Interactions, l2: float, device: torch.device) -> Fl
     def fill(items: slice, rows: FloatMatrix) -> None:
         matrix[items] = rows
 
-    _fill_gram(data, fill)
-    matrix[np.diag_indices(data.n_items)] += np.float32(l2)
+    _fill_gram(data, settings, fill)
+    matrix[np.diag_indices(data.n_items)] += settings.ridges(data.item_degrees)
     # its transpose is the layout that LAPACK works on without a copy; `clean` would count
     # places in 32 bits, which end at 46,340 items
     factor, failed = lapack.spotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
-    _require_solved(not failed, l2)
+    require_solved(not failed, settings)
     inverse, failed = lapack.spotri(factor, lower=1, overwrite_c=1)
-    _require_solved(not failed, l2)
+    require_solved(not failed, settings)
     assert np.shares_memory(inverse, matrix)
     _mirror_upper(matrix)
     return matrix
 
 
-def _inverse_by_blocks(data: Interactions, l2: float, device: torch.device) -> FloatMatrix:
+def _inverse_by_blocks(data: Interactions, settings: EASE, device: torch.device) -> FloatMatrix:
     """P from a GPU, which holds the factor and a block of rows at a time."""
     n_items = data.n_items
     gram = torch.empty((n_items, n_items), device=device)
@@ -79,11 +114,11 @@ def _inverse_by_blocks(data: Interactions, l2: float, device: torch.device) -> F
     def fill(items: slice, rows: FloatMatrix) -> None:
         gram[items] = torch.from_numpy(rows).to(device)
 
-    _fill_gram(data, fill)
-    gram.diagonal().add_(l2)
+    _fill_gram(data, settings, fill)
+    gram.diagonal().add_(torch.from_numpy(settings.ridges(data.item_degrees)).to(device))
     factor, failed = torch.linalg.cholesky_ex(gram)
     del gram
-    _require_solved(not bool(failed), l2)
+    require_solved(not bool(failed), settings)
     inverse = np.empty((n_items, n_items), np.float32)
     for items in cut(n_items, ROWS_PER_BLOCK):
         units = torch.zeros((n_items, items.stop - items.start), device=device)
@@ -93,19 +128,22 @@ def _inverse_by_blocks(data: Interactions, l2: float, device: torch.device) -> F
     return inverse
 
 
-def _require_solved(solved: bool, l2: float) -> None:
+def require_solved(solved: bool, settings: Regression) -> None:
+    """Refuse a ridge with which a matrix is not positive in single precision."""
     if not solved:
         raise ConfigError(
             "l2 is too small for single precision",
             where="solver.l2",
-            found=str(l2),
+            found=str(settings.l2),
             wanted="a larger one",
         )
 
 
-def _fill_gram(data: Interactions, fill: Callable[[slice, FloatMatrix], None]) -> None:
-    """Hand over XᵀX, some rows at a time."""
-    common = CommonUsers(data)
+def _fill_gram(
+    data: Interactions, settings: EASE, fill: Callable[[slice, FloatMatrix], None]
+) -> None:
+    """Hand over Xᵀ D_U^−β X, some rows at a time."""
+    common = CommonUsers(data, activity_weights(data, settings.activity_exponent))
 
     def one_block(items: slice) -> None:
         fill(items, common.rows(items).toarray())
@@ -128,12 +166,15 @@ def _mirror_upper(matrix: FloatMatrix) -> None:
     for_each_block(one_block, blocks)
 
 
-def _regress(inverse: NDArray[np.float32]) -> None:
-    """From P to B, in place."""
-    scale = -1 / np.diagonal(inverse)
+def _regress(inverse: FloatMatrix, popularity: NDArray[np.float32]) -> None:
+    """From P to D_I^a B D_I^−a, in place."""
+    scale = -1 / (np.diagonal(inverse) * popularity)
+    corrected = bool((popularity != 1).any())
 
     def one_block(rows: slice) -> None:
         inverse[rows] *= scale
+        if corrected:
+            inverse[rows] *= popularity[rows, None]
 
     for_each_block(one_block, cut(len(inverse), ROWS_PER_BLOCK))
     np.fill_diagonal(inverse, 0)

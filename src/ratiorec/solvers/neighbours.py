@@ -1,18 +1,19 @@
-"""Counting models: popularity, and item-kNN by the users that items share."""
+"""Counting models: popularity, and walks between items by the users that they share."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.kernels.blocks import for_each_block
-from ratiorec.scorers import Neighbours, PopularityScorer
+from ratiorec.scorers import Indices, Neighbours, PopularityScorer, WalkScorer
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.solvers.settings import ItemKNN
+from ratiorec.solvers.settings import ItemKNN, Walk
 from ratiorec.solvers.solver import OneSweep, require_memory
 
 if TYPE_CHECKING:
@@ -82,72 +83,121 @@ def working_bytes(data: Interactions, *, longest_row: int) -> int:
 
 _BYTES_PER_NEIGHBOUR = 40  # what is kept, once by item and once by neighbour
 
+Weigh = Callable[[NDArray[np.float64], Indices, NDArray[np.int32]], NDArray[np.float64]]
+"""Similarities from what the common users of items and their neighbours weigh."""
 
-class _Nearest(NamedTuple):
-    """The nearest items of a few consecutive ones, best first."""
+
+class Nearest(NamedTuple):
+    """The nearest items of consecutive ones, best first."""
 
     n_neighbours: NDArray[np.int64]  # of each item
     neighbours: NDArray[np.int32]
     similarities: NDArray[np.float32]
 
+    def as_scorer(self, data: Interactions) -> Neighbours:
+        """The model of all items that scores each by those of its neighbours that a user has."""
+        import scipy.sparse
 
-def find_neighbours(data: Interactions, settings: ItemKNN, *, memory_mb: float) -> OneSweep:
-    """The nearest items of every item."""
-    n_entries = most_neighbours(data)
-    n_kept = int(np.minimum(n_entries, settings.n_neighbours).sum())
-    working = working_bytes(data, longest_row=int(n_entries.max(initial=0)))
+        indptr = np.concatenate([[0], np.cumsum(self.n_neighbours)])
+        of_items = scipy.sparse.csr_array(
+            (self.similarities, self.neighbours, indptr), shape=(data.n_items, data.n_items)
+        )
+        # a history is looked up by what it holds: by neighbour
+        rows = of_items.T.tocsr()
+        indices = rows.indices.astype(np.int32)
+        return Neighbours(rows.indptr.astype(np.int64), indices, rows.data, UserItems.of(data))
+
+
+def start_item_knn(data: Interactions, settings: ItemKNN, *, memory_mb: float) -> OneSweep:
+    """item-kNN before its neighbours are found."""
+    degrees = data.item_degrees
+
+    def weigh(common: NDArray[np.float64], of: Indices, to: NDArray[np.int32]) -> Any:
+        return common / (np.sqrt(degrees[of] * degrees[to]) + settings.shrinkage)
+
+    return _start(data, settings, weigh, instead="wmf or dregn-cf", memory_mb=memory_mb)
+
+
+def start_walk(data: Interactions, settings: Walk, *, memory_mb: float) -> OneSweep:
+    """A walk over all pairs, or one between nearest items before these are found."""
+    a, b, c = settings.exponents
+    if settings.n_neighbours:
+        weigh = walk_weights(data, a, c)
+        return _start(data, settings, weigh, instead="0 for all of them", memory_mb=memory_mb)
     require_memory(
-        working + _BYTES_PER_NEIGHBOUR * n_kept,
+        _BYTES_PER_PAIR * data.n_pairs + _BYTES_PER_ITEM * data.n_items,
         memory_mb=memory_mb,
-        solver="item-knn",
+        solver=settings.name,
         n_items=data.n_items,
-        instead="fewer solver.n_neighbours, wmf or dregn-cf",
+        instead="popularity",
     )
-    return OneSweep(lambda: _solve(data, settings, item_blocks(n_entries)))
+    exponents = np.array([a, b, c], np.float32)
+    return OneSweep(lambda: WalkScorer.over(data, exponents, data.n_items))
 
 
-def _solve(data: Interactions, settings: ItemKNN, blocks: list[slice]) -> Neighbours:
-    import scipy.sparse
+def walk_weights(data: Interactions, source_exponent: float, target_exponent: float) -> Weigh:
+    """Of the walk from a neighbour to an item, |U_j|^−a and |U_i|^−c."""
+    degrees = np.maximum(data.item_degrees, 1).astype(np.float64)
+    sources, targets = degrees**-source_exponent, degrees**-target_exponent
+    return lambda common, of, to: common * sources[to] * targets[of]
 
-    weights = np.maximum(data.user_degrees, 1) ** -float(settings.user_exponent)
-    common = CommonUsers(data, weights)
-    found: dict[int, _Nearest] = {}
+
+def _start(
+    data: Interactions, settings: ItemKNN | Walk, weigh: Weigh, *, instead: str, memory_mb: float
+) -> OneSweep:
+    n = settings.n_neighbours
+    require_memory(
+        neighbour_bytes(data, n),
+        memory_mb=memory_mb,
+        solver=settings.name,
+        n_items=data.n_items,
+        instead=f"fewer solver.n_neighbours, {instead}",
+    )
+
+    def solve() -> Neighbours:
+        common = CommonUsers(data, activity_weights(data, settings.user_exponent))
+        return find_nearest(data, common, weigh, n).as_scorer(data)
+
+    return OneSweep(solve)
+
+
+def activity_weights(data: Interactions, exponent: float) -> NDArray[np.float64] | None:
+    """|I_u|^−exponent of every user; None where all count alike."""
+    return np.maximum(data.user_degrees, 1) ** -float(exponent) if exponent else None
+
+
+def neighbour_bytes(data: Interactions, n: int) -> int:
+    """The most that it takes to find and keep n neighbours of every item."""
+    n_entries = most_neighbours(data)
+    working = working_bytes(data, longest_row=int(n_entries.max(initial=0)))
+    return working + _BYTES_PER_NEIGHBOUR * int(np.minimum(n_entries, n).sum())
+
+
+def find_nearest(data: Interactions, common: CommonUsers, weigh: Weigh, n: int) -> Nearest:
+    """The n nearest of all items that share a user with each item."""
+    found: dict[int, Nearest] = {}
+    blocks = item_blocks(most_neighbours(data))
 
     def one_block(items: slice) -> None:
-        found[items.start] = _nearest(common, items, data.item_degrees, settings)
+        found[items.start] = _nearest(common, items, weigh, n)
 
     for_each_block(one_block, blocks)
     parts = [found.pop(items.start) for items in blocks]
-    n_neighbours, neighbours, similarities = map(np.concatenate, zip(*parts, strict=True))
-    indptr = np.concatenate([[0], np.cumsum(n_neighbours)])
-    of_items = scipy.sparse.csr_array(
-        (similarities, neighbours, indptr), shape=(data.n_items, data.n_items)
-    )
-    # a history is looked up by what it holds: by neighbour
-    rows = of_items.T.tocsr()
-    return Neighbours(
-        rows.indptr.astype(np.int64),
-        rows.indices.astype(np.int32),
-        rows.data,
-        UserItems.of(data),
-    )
+    return Nearest(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _nearest(
-    common: CommonUsers, items: slice, degrees: NDArray[np.int64], settings: ItemKNN
-) -> _Nearest:
-    """The `n_neighbours` most similar of all items that share a user with one of these."""
+def _nearest(common: CommonUsers, items: slice, weigh: Weigh, n: int) -> Nearest:
+    """The n most similar of all items that share a user with one of these."""
     products = common.rows(items)
     indptr = products.indptr.astype(np.int64)
     neighbours = products.indices.astype(np.int32)
     places = np.repeat(np.arange(items.stop - items.start), np.diff(indptr))
-    norms = np.sqrt(degrees[places + items.start] * degrees[neighbours])
-    similarities = (products.data / (norms + settings.shrinkage)).astype(np.float32)
+    similarities = weigh(products.data, places + items.start, neighbours).astype(np.float32)
     similarities[neighbours == places + items.start] = 0
-    order = _first_of_each(places, similarities, neighbours, indptr, settings.n_neighbours)
+    order = _first_of_each(places, similarities, neighbours, indptr, n)
     order = order[similarities[order] > 0]
     n_neighbours = np.bincount(places[order], minlength=items.stop - items.start)
-    return _Nearest(n_neighbours, neighbours[order], similarities[order])
+    return Nearest(n_neighbours, neighbours[order], similarities[order])
 
 
 def _first_of_each(

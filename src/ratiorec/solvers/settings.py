@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypedDict, Unpack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, NotRequired, TypedDict, Unpack
 
 import numpy as np
 
@@ -11,17 +11,22 @@ from ratiorec.errors import require_range
 
 if TYPE_CHECKING:
     import torch
+    from numpy.typing import NDArray
 
     from ratiorec.data.interactions import Interactions
     from ratiorec.solvers.solver import Solution
 
 
 class RunContext(TypedDict):
-    """What a solver may draw on: randomness, a device, and so much memory."""
+    """What a solver may draw on: randomness, a device, so much memory, and what others left.
+
+    `shared` holds what solvers of the same pairs may have in common, such as eigenvectors.
+    """
 
     rng: np.random.Generator
     device: torch.device
     memory_mb: float
+    shared: NotRequired[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -61,33 +66,89 @@ class ItemKNN:
 
     def start(self, data: Interactions, **context: Unpack[RunContext]) -> Solution:
         """A solution before its first sweep; solved on the CPU, for the work is sparse."""
-        from ratiorec.solvers.neighbours import find_neighbours
+        from ratiorec.solvers.neighbours import start_item_knn
 
-        return find_neighbours(data, self, memory_mb=context["memory_mb"])
+        return start_item_knn(data, self, memory_mb=context["memory_mb"])
 
 
 @dataclass(frozen=True)
-class EASE:
+class Regression:
+    """What a ridge regression of items on items may be corrected for (theory: N7).
+
+    λ is `l2`. With `dropout` p the ridge of item i grows by p/(1 − p)·|U_i⁺|, as if entries of X
+    were dropped at random. A user counts by |I_u⁺|^−`activity_exponent`, and the weights of popular
+    items grow by |U_j⁺|^a and fall by |U_i⁺|^−a, a the `popularity_exponent`.
+    """
+
+    l2: float = 200.0
+    popularity_exponent: float = field(default=0.0, metadata={"added_later": True})
+    activity_exponent: float = field(default=0.0, metadata={"added_later": True})
+    dropout: float = field(default=0.0, metadata={"added_later": True})
+
+    def __post_init__(self) -> None:
+        require_range("solver.l2", self.l2, above=0)
+        require_range("solver.popularity_exponent", self.popularity_exponent, at_least=0)
+        require_range("solver.activity_exponent", self.activity_exponent, at_least=0)
+        require_range("solver.dropout", self.dropout, at_least=0, below=1)
+
+    def ridges(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
+        """γ_i = λ + p/(1 − p)·|U_i⁺|."""
+        ridges = self.l2 + self.dropout / (1 - self.dropout) * degrees.astype(np.float64)
+        return ridges.astype(np.float32)
+
+    def popularity(self, degrees: NDArray[np.int64]) -> NDArray[np.float32]:
+        """|U_i⁺|^a."""
+        powers: NDArray[np.float64] = np.maximum(degrees, 1) ** float(self.popularity_exponent)
+        return powers.astype(np.float32)
+
+
+@dataclass(frozen=True)
+class EASE(Regression):
     """s(u,i) = Σ_{j ∈ I_u⁺} B_ji with B_ji = −P_ji / P_ii, B_ii = 0, P = (XᵀX + λI)⁻¹.
 
     X is the matrix of pairs and λ is `l2`. Column i of B is the ridge regression of item i on all
-    the others (theory: N3). In single precision: λ bounds the condition of what is inverted. The
-    last digit depends on how many threads LAPACK takes, and on nothing else.
+    the others (theory: N3); other settings correct it for popularity and activity. In single
+    precision: λ bounds the condition of what is inverted. The last digit depends on how many
+    threads LAPACK takes, and on nothing else.
     """
 
     name: ClassVar[str] = "ease"
     n_sweeps: ClassVar[int] = 1
 
-    l2: float = 200.0
-
-    def __post_init__(self) -> None:
-        require_range("solver.l2", self.l2, above=0)
-
     def start(self, data: Interactions, **context: Unpack[RunContext]) -> Solution:
         """A solution before its first sweep."""
         from ratiorec.solvers.ease import start_ease
 
-        return start_ease(data, self.l2, device=context["device"], memory_mb=context["memory_mb"])
+        return start_ease(data, self, device=context["device"], memory_mb=context["memory_mb"])
+
+
+@dataclass(frozen=True)
+class LocalEASE(Regression):
+    """EASE for large catalogues: each item is regressed on its nearest items alone (theory: N8).
+
+    These are the `n_neighbours` with the largest Σ_{u ∈ U_i⁺ ∩ U_j⁺} |I_u⁺|^−β / √(|U_i⁺||U_j⁺|),
+    β the `activity_exponent`. With all other items as neighbours it is `EASE`.
+    """
+
+    name: ClassVar[str] = "local-ease"
+    n_sweeps: ClassVar[int] = 1
+
+    l2: float = 20.0
+    popularity_exponent: float = 0.2
+    activity_exponent: float = 0.3
+    dropout: float = 0.6
+    n_neighbours: int = 100
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require_range("solver.n_neighbours", self.n_neighbours, at_least=1)
+
+    def start(self, data: Interactions, **context: Unpack[RunContext]) -> Solution:
+        """A solution before its first sweep."""
+        from ratiorec.solvers.local_ease import start_local_ease
+
+        device, memory_mb = context["device"], context["memory_mb"]
+        return start_local_ease(data, self, device=device, memory_mb=memory_mb)
 
 
 @dataclass(frozen=True)
@@ -149,4 +210,67 @@ class ImplicitALS:
         return ImplicitFactors.of(data, self, rng=context["rng"], memory_mb=context["memory_mb"])
 
 
-AnySolver = PopularitySolver | ItemKNN | EASE | WMF | ImplicitALS
+@dataclass(frozen=True)
+class Walk:
+    """s(u,i) = Σ_{j ∈ I_u⁺, j ≠ i} |U_j⁺|^−a Σ_{v ∈ U_i⁺ ∩ U_j⁺} |I_v⁺|^−b |U_i⁺|^−c.
+
+    A step from the items of a user to all who have them, and one to what those have (theory: N5).
+    The exponents a, b and c are the `source_exponent`, the `user_exponent` and the
+    `target_exponent`. With `n_neighbours` an item is reached from its nearest only; 0 is all.
+    """
+
+    name: ClassVar[str] = "walk"
+    n_sweeps: ClassVar[int] = 1
+
+    source_exponent: float = 0.7
+    user_exponent: float = 1.0
+    target_exponent: float = 0.3
+    n_neighbours: int = 0
+
+    def __post_init__(self) -> None:
+        for setting in ("source_exponent", "user_exponent", "target_exponent", "n_neighbours"):
+            require_range(f"solver.{setting}", getattr(self, setting), at_least=0)
+
+    @property
+    def exponents(self) -> tuple[float, float, float]:
+        """a, b and c."""
+        return self.source_exponent, self.user_exponent, self.target_exponent
+
+    def start(self, data: Interactions, **context: Unpack[RunContext]) -> Solution:
+        """A solution before its first sweep; solved on the CPU, for the work is sparse."""
+        from ratiorec.solvers.neighbours import start_walk
+
+        return start_walk(data, self, memory_mb=context["memory_mb"])
+
+
+@dataclass(frozen=True)
+class GraphFilter:
+    """s(u,·) = x_u D_I^−β (h(P) + α V Vᵀ) D_I^β, P = D_I^−½ Xᵀ D_U^−1 X D_I^−½ (theory: N6).
+
+    V are the `n_eigenvectors` leading eigenvectors of P, α is `low_pass` and β the
+    `popularity_exponent`. h(λ) = ½ − ½·sign(1 − 2λ)·|1 − 2λ|^φ with φ the `plateau`: 1 is h(λ) = λ,
+    with more the response is flatter in the middle. Below the eigenvalues of V it is a line.
+    """
+
+    name: ClassVar[str] = "graph-filter"
+    n_sweeps: ClassVar[int] = 1
+
+    n_eigenvectors: int = 256
+    plateau: float = 1.5
+    low_pass: float = 0.3
+    popularity_exponent: float = 0.3
+
+    def __post_init__(self) -> None:
+        require_range("solver.n_eigenvectors", self.n_eigenvectors, at_least=1)
+        require_range("solver.plateau", self.plateau, at_least=1)
+        require_range("solver.low_pass", self.low_pass, at_least=0)
+        require_range("solver.popularity_exponent", self.popularity_exponent, at_least=0)
+
+    def start(self, data: Interactions, **context: Unpack[RunContext]) -> Solution:
+        """A solution before its first sweep."""
+        from ratiorec.solvers.graph_filter import start_filter
+
+        return start_filter(data, self, **context)
+
+
+AnySolver = PopularitySolver | ItemKNN | Walk | GraphFilter | EASE | LocalEASE | WMF | ImplicitALS

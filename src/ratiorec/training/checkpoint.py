@@ -11,9 +11,13 @@ from typing import Any
 from torch import Tensor
 
 from ratiorec.errors import CheckpointError
-from ratiorec.files import atomic_write, make_folder
+from ratiorec.files import atomic_write, make_folder, write_json
+from ratiorec.scorers import SCORERS, StoredScorer
+from ratiorec.scorers.scorer import UserItems
 
 FILE = "checkpoint.safetensors"
+MEMBERS = "members.json"
+_MEMBER = ".member.safetensors"
 FORMAT = 3
 
 
@@ -90,6 +94,10 @@ class Checkpoints:
         with contextlib.suppress(OSError):  # what is left over does no harm
             for file in (self.folder / FILE, *self.folder.glob(f".{FILE}.*.tmp")):
                 file.unlink(missing_ok=True)
+            for inner in self.folder.glob(f"*/{FILE}"):
+                Checkpoints(inner.parent).remove()
+            for file in (self.folder / MEMBERS, *self.folder.glob(f"*{_MEMBER}")):
+                file.unlink(missing_ok=True)
             self.folder.rmdir()
 
 
@@ -104,3 +112,46 @@ def _require_same_run(theirs: dict[str, Any], ours: dict[str, Any], path: Path) 
             found=f"{name} = {theirs.get(name)}",
             wanted=f"{name} = {ours[name]}; without --resume training starts anew",
         )
+
+
+@dataclass(frozen=True)
+class KeptMembers:
+    """What an automatic fit has finished: one file of records, and one for each model."""
+
+    folder: Path
+    identity: dict[str, Any]
+
+    def write(
+        self,
+        records: list[dict[str, Any]],
+        seconds: float,
+        name: str,
+        scorer: StoredScorer | None,
+    ) -> None:
+        """Keep the records, and the model of the member that has come last."""
+        from safetensors.numpy import save
+
+        make_folder(self.folder)
+        if scorer is not None:
+            with atomic_write(self.folder / f"{name}{_MEMBER}") as file:
+                file.write(save(scorer.arrays(), metadata={"kind": scorer.kind}))
+        content = {"identity": self.identity, "seconds": seconds, "members": records}
+        write_json(self.folder / MEMBERS, content)
+
+    def read(self) -> tuple[list[dict[str, Any]], float]:
+        """The records and the seconds spent; none where nothing was finished."""
+        path = self.folder / MEMBERS
+        if not path.exists():
+            return [], 0.0
+        content = json.loads(path.read_text(encoding="utf-8"))
+        _require_same_run(content["identity"], self.identity, path)
+        return content["members"], content["seconds"]
+
+    def scorer(self, name: str, histories: UserItems) -> StoredScorer:
+        """The model of a member, for users who have these histories."""
+        from safetensors import safe_open
+
+        with safe_open(self.folder / f"{name}{_MEMBER}", framework="np") as file:
+            kind = (file.metadata() or {})["kind"]
+            arrays = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        return SCORERS[kind].from_arrays(arrays, histories)

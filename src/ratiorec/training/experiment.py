@@ -21,7 +21,9 @@ from ratiorec.data.interactions import Dataset, Interactions, require_trainable,
 from ratiorec.errors import DeviceError, StorageError
 from ratiorec.machine import describe_machine, peak_memory_mb, versions
 from ratiorec.model.artifact import Artifact
-from ratiorec.settings import AnySettings
+from ratiorec.presets import AUTO
+from ratiorec.settings import AnySettings, AutoSettings, BlendSettings
+from ratiorec.training.auto import AutoSession
 from ratiorec.training.fit import (
     EpochFinished,
     FitOptions,
@@ -29,9 +31,8 @@ from ratiorec.training.fit import (
     FitSession,
     Observer,
     StepTaken,
+    evaluate_on_device,
 )
-
-DEFAULT_PRESET = "dregn-cf"
 
 
 def fit(
@@ -49,7 +50,7 @@ def fit(
 
     Args:
         data: Pairs, or a data set whose test part is judged at the end and chooses nothing.
-        preset: Named settings, see `ratiorec.presets`; "dregn-cf" where no `settings` are given.
+        preset: Named settings, see `ratiorec.presets`; "auto" where no `settings` are given.
         settings: Settings to use in place of a preset's. The model's card then names the preset
             that they came from, where one is given beside them, and else none.
         seed: Same seed, same bits on a CPU.
@@ -60,30 +61,28 @@ def fit(
     """
     started = time.monotonic()
     if settings is None:
-        preset = preset or DEFAULT_PRESET
+        preset = preset or AUTO
         settings = preset_settings(preset)
     dataset = data if isinstance(data, Dataset) else Dataset("data", data)
-    require_trainable(dataset.train)
+    if not (isinstance(settings, AutoSettings) and dataset.train.n_pairs):
+        require_trainable(dataset.train)
     if sentence := weights_are_ignored(dataset.train):
         warnings.warn(sentence, stacklevel=2)
     place = find_device(device)
     log = TrainingLog(options.log, observe)
-    run = FitSession(
-        dataset.train,
-        settings,
-        options,
-        seed=seed,
-        device=place,
-        observe=log,
-        stop_requested=stop_requested,
-    )
+    run: FitSession | AutoSession
+    context: Any = {"seed": seed, "device": place, "observe": log, "stop_requested": stop_requested}
+    if isinstance(settings, AutoSettings | BlendSettings):
+        run = AutoSession(dataset.train, settings, options, **context)
+    else:
+        run = FitSession(dataset.train, settings, options, **context)
     with log:
         fitted = run()
-    model = Artifact.of(fitted.scorer, dataset.train, settings=to_table(settings), card={})
+    table = to_table(fitted.settings or settings)
+    model = Artifact.of(fitted.scorer, dataset.train, settings=table, card={})
     test = None
     if dataset.test is not None and dataset.test.n_pairs:
-        report = model.evaluate(dataset.test, ks=(20,))
-        test = {name: report.value(name) for name in ("recall@20", "ndcg@20")}
+        test = evaluate_on_device(model.scorer, dataset.train, dataset.test, device=place)
     card = _card(dataset, fitted, test) | {
         "preset": preset,
         "seed": seed,
@@ -135,6 +134,7 @@ def result_record(
         "peak_memory_mb": card["peak_memory_mb"],
         "peak_device_memory_mb": card.get("peak_device_memory_mb"),
         "validation": card["validation"],
+        "validation_by": card["validation_by"],
         "test": card["test"],
         "curve": card["curve"],
         "machine": describe_machine(card["device"]),
@@ -197,8 +197,10 @@ def _card(dataset: Dataset, fitted: FitResult, test: dict[str, float] | None) ->
         "epochs": round(fitted.n_epochs, 3),
         "validation": fitted.validation,
         "validation_users": fitted.n_validation_users,
+        "validation_by": fitted.validation_by,
         "stopped_by": fitted.stopped_by,
         "test": test,
+        **({} if fitted.members is None else {"members": fitted.members}),
         "data": {
             "name": dataset.name,
             "sha256": train.sha256,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,8 +22,8 @@ from torch import Tensor
 
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
-from ratiorec.data.split import RatioSplit, Split
-from ratiorec.errors import ConfigError, StoppedError
+from ratiorec.data.split import VALIDATION_BY, Split, split_for_validation
+from ratiorec.errors import ConfigError, StoppedError, require_range, unknown_choice
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.kernels.gpu_topk import GpuTopK
@@ -31,13 +31,11 @@ from ratiorec.machine import available_memory_mb
 from ratiorec.model.store import Arrays
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.settings import AnySettings
+from ratiorec.settings import AnySettings, ModelSettings
 from ratiorec.training.checkpoint import Checkpoints, FitState
 from ratiorec.training.loop import TrainingRun, start_run
 
 SELECTED_BY = "ndcg@20"
-# enough to tell two epochs apart; more would make validation slower than training
-MOST_VALIDATION_USERS = 50_000
 
 Metrics = dict[str, float]
 
@@ -49,25 +47,6 @@ def evaluate_on_device(
     ranker = None if device.type == "cpu" else partial(GpuTopK, device=device)
     report = evaluate(scorer, UserItems.of(train), held_out, ks=(20,), ranker=ranker)
     return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
-
-
-def split_for_validation(data: Interactions, fraction: float, rng: np.random.Generator) -> Split:
-    """A share of each user's pairs held out, of at most so many users."""
-    split = RatioSplit(fraction)(data, rng=rng)
-    if split.held_out.n_pairs == 0:
-        raise ConfigError(
-            "no pair is left for validation",
-            where="--validation",
-            found=f"{fraction} of users with at most {int(data.user_degrees.max())} pairs",
-            wanted="a larger share, or 0 to train for the configured epochs",
-        )
-    judged = np.flatnonzero(split.held_out.user_degrees)
-    if len(judged) > MOST_VALIDATION_USERS:
-        chosen = np.zeros(data.n_users, dtype=bool)
-        chosen[rng.choice(judged, MOST_VALIDATION_USERS, replace=False)] = True
-        held_out = split.held_out.select(chosen[split.held_out.pair_users])
-        split = Split(split.train, held_out, split.n_users_kept_whole)
-    return split
 
 
 @dataclass(frozen=True)
@@ -99,13 +78,15 @@ Observer = Callable[[StepTaken | EpochFinished], None]
 class FitOptions:
     """What a run may vary without changing what is learnt from the same pairs.
 
-    `validation` is the share of each user's pairs that chooses the stopping step; 0 trains
-    for the configured epochs. A checkpoint is written every `checkpoint_seconds` into
-    `checkpoints`, and every epoch as a line of JSON to `log`, where given. A model that would need
-    more than `memory_mb` is refused; without it the limit is what the machine has left.
+    `validation` is the share of the pairs that chooses the stopping step; 0 trains for the
+    configured epochs. `validation_by` is how they are drawn: "random" (the default) or "last" of
+    each user, or all after a moment in "time". A checkpoint is written every `checkpoint_seconds`
+    into `checkpoints`, and every epoch as a line of JSON to `log`, where given. A model that would
+    need more than `memory_mb` is refused; without it the limit is what the machine has left.
     """
 
     validation: float = 0.1
+    validation_by: str | None = None
     refit: bool = True
     max_seconds: float = math.inf
     checkpoints: Checkpoints | None = None
@@ -115,39 +96,24 @@ class FitOptions:
     memory_mb: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.validation < 1:
-            raise ConfigError(
-                "the validation share is out of range",
-                where="--validation",
-                found=str(self.validation),
-                wanted="0, or a share below 1 such as 0.1",
-            )
-        if not self.max_seconds > 0:
-            raise ConfigError(
-                "the time budget is out of range",
-                where="--max-seconds",
-                found=str(self.max_seconds),
-                wanted="a number of seconds above 0",
-            )
-        if not self.checkpoint_seconds >= 0:
-            raise ConfigError(
-                "the time between checkpoints is out of range",
-                where="--checkpoint-seconds",
-                found=str(self.checkpoint_seconds),
-                wanted="a number of seconds, 0 for a checkpoint after every step",
-            )
-        if self.memory_mb is not None and not self.memory_mb > 0:
-            raise ConfigError(
-                "the memory budget is out of range",
-                where="--memory-mb",
-                found=str(self.memory_mb),
-                wanted="a number of megabytes above 0",
-            )
+        what = "the validation share is out of range"
+        require_range("--validation", self.validation, at_least=0, below=1, what=what)
+        if self.validation_by not in (None, *VALIDATION_BY):
+            what, where = "unknown way to draw validation pairs", "--validation-by"
+            raise unknown_choice(what, self.validation_by, VALIDATION_BY, where=where)
+        what = "the time budget is out of range"
+        require_range("--max-seconds", self.max_seconds, above=0, finite=False, what=what)
+        what = "the time between checkpoints is out of range"
+        seconds = self.checkpoint_seconds
+        require_range("--checkpoint-seconds", seconds, at_least=0, finite=False, what=what)
+        what = "the memory budget is out of range"
+        memory_mb = math.inf if self.memory_mb is None else self.memory_mb
+        require_range("--memory-mb", memory_mb, above=0, finite=False, what=what)
 
 
 @dataclass(frozen=True)
 class FitResult:
-    """A trained model and how it came about.
+    """A trained model and how it came about; of an automatic choice also what it chose from.
 
     `stopped_by` says what ended the search: "no gain" on the validation pairs, the "last step"
     that the settings allow, or the "time budget".
@@ -161,6 +127,9 @@ class FitResult:
     n_validation_users: int
     stopped_by: str | None
     seconds: float
+    validation_by: str | None = None
+    settings: AnySettings | None = None
+    members: list[dict[str, Any]] | None = None
 
 
 class FitSession:
@@ -169,13 +138,15 @@ class FitSession:
     def __init__(
         self,
         data: Interactions,
-        settings: AnySettings,
+        settings: ModelSettings,
         options: FitOptions,
         *,
         seed: int,
         device: torch.device,
         observe: Observer = lambda event: None,
         stop_requested: Callable[[], bool] = lambda: False,
+        split: Split | None = None,
+        shared: dict[str, Any] | None = None,
     ) -> None:
         self.data = data
         self.settings = settings
@@ -183,12 +154,13 @@ class FitSession:
         self.device = device
         self.observe = observe
         self.stop_requested = stop_requested
+        self._shared = {} if shared is None else shared
         split_seed, *self._run_seeds = _seed_sequence(seed).spawn(3)
-        self.split = (
-            split_for_validation(data, options.validation, np.random.default_rng(split_seed))
-            if options.validation
-            else None
-        )
+        self.split = split
+        if split is None and options.validation:
+            rng = np.random.default_rng(split_seed)
+            by = options.validation_by or "random"
+            self.split = split_for_validation(data, options.validation, rng, by)
         self.identity = {
             "data": data.sha256,
             "settings": to_table(settings),
@@ -196,17 +168,43 @@ class FitSession:
             "validation": options.validation,
             "refit": options.refit,
         }
+        if self.split is not None and options.validation_by not in (None, "random"):
+            self.identity["validation_by"] = options.validation_by
+            self.identity["held_out"] = self.split.held_out.sha256  # by times that `data` lacks
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Any] | None = None
         self.best_scorer: StoredScorer | None = None
+        self._keeps_best = not options.refit  # what a refit replaces need not be kept
         self._stale = 0  # validations since the best
         self._epoch_risk: float | None = 0.0
         self._seconds_before = 0.0
         self._started = self._saved = time.monotonic()
 
-    def __call__(self) -> FitResult:
+    def search(self) -> tuple[StoredScorer, FitResult]:
+        """The best model of the search, its users with the histories of the search alone."""
+        self._keeps_best = True
+        with self._threads():
+            phase, run = self._begin()
+            assert phase == "search"
+            self._train(run, phase)
+        assert self.best_scorer is not None
+        assert self.best is not None
+        return self.best_scorer, self._fitted(self.best_scorer, int(self.best["step"]), run)
+
+    def refit(self, n_steps: int) -> FitResult:
+        """A fresh model of all pairs, after so many steps."""
+        self.best = {"step": n_steps, "metrics": None, "stopped_by": None}
+        with self._threads():
+            phase, run = self._begin("refit")
+            self._train(run, phase)
+            return self._fitted(run.scorer(), run.step, run)
+
+    def _threads(self) -> AbstractContextManager[None]:
         # on a GPU the order of additions is not ours to fix
-        with deterministic_threads() if self.device.type == "cpu" else nullcontext():
+        return deterministic_threads() if self.device.type == "cpu" else nullcontext()
+
+    def __call__(self) -> FitResult:
+        with self._threads():
             phase, run = self._begin()
             self._train(run, phase)
             if phase == "search" and self.options.refit:
@@ -216,16 +214,16 @@ class FitSession:
             if phase == "search":
                 assert self.best is not None
                 assert self.best_scorer is not None
-                best = self._stored(self.best_scorer.kind, self.best_scorer.arrays())
+                best = _stored(self.best_scorer.kind, self.best_scorer.arrays(), self.data)
                 return self._fitted(best, int(self.best["step"]), run)
             return self._fitted(run.scorer(), run.step, run)
 
-    def _begin(self) -> tuple[str, TrainingRun]:
+    def _begin(self, first: str | None = None) -> tuple[str, TrainingRun]:
         """The first phase from its start, or the phase a checkpoint was taken in."""
         checkpoints = self.options.checkpoints
         found = checkpoints.read(self.identity) if checkpoints and self.options.resume else None
-        if found is None:
-            phase = "train" if self.split is None else "search"
+        if found is None or (first and found[0].phase != first):
+            phase = first or ("train" if self.split is None else "search")
             return phase, self._start(phase)
         progress, tensors = found
         run = self._start(progress.phase)
@@ -244,7 +242,14 @@ class FitSession:
         data = self.split.train if searching and self.split else self.data
         rng = np.random.default_rng(self._run_seeds[0 if searching else 1])
         memory_mb = self.options.memory_mb or available_memory_mb(str(self.device))
-        return start_run(self.settings, data, rng=rng, device=self.device, memory_mb=memory_mb)
+        return start_run(
+            self.settings,
+            data,
+            rng=rng,
+            device=self.device,
+            memory_mb=memory_mb,
+            shared=self._shared,
+        )
 
     def _last_step(self, run: TrainingRun, phase: str) -> int:
         if phase == "refit" and self.best is not None:
@@ -317,7 +322,7 @@ class FitSession:
         )
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
             self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
-            self.best_scorer = None if self.options.refit else scorer
+            self.best_scorer = scorer if self._keeps_best else None
             self._stale = 0
         else:
             self._stale += 1
@@ -372,7 +377,8 @@ class FitSession:
         tensors, position = run.state()
         if self.best_scorer is not None:
             arrays = self.best_scorer.arrays()
-            tensors |= {f"best.{name}": torch.from_numpy(a) for name, a in arrays.items()}
+            # copies: safetensors refuses what shares memory with the state of a solver
+            tensors |= {f"best.{name}": torch.tensor(a) for name, a in arrays.items()}
         progress = FitState(
             self.identity,
             phase,
@@ -390,13 +396,9 @@ class FitSession:
         """The best model so far, where the checkpoint holds one; its tensors are taken out."""
         names = [name for name in tensors if name.startswith("best.")]
         arrays = {name.removeprefix("best."): tensors.pop(name).numpy() for name in names}
-        if progress.best is None or not arrays:
+        if progress.best is None or not arrays or self.split is None:
             return None
-        return self._stored(progress.best["kind"], arrays)
-
-    def _stored(self, kind: str, arrays: Arrays) -> StoredScorer:
-        """A model for users who have all pairs for a history, not only those of the search."""
-        return SCORERS[kind].from_arrays(arrays, UserItems.of(self.data))
+        return _stored(progress.best["kind"], arrays, self.split.train)
 
     def _fitted(self, scorer: StoredScorer, n_steps: int, run: TrainingRun) -> FitResult:
         held_out = self.split.held_out if self.split else None
@@ -409,7 +411,13 @@ class FitSession:
             n_validation_users=int((held_out.user_degrees > 0).sum()) if held_out else 0,
             stopped_by=None if self.best is None else self.best["stopped_by"],
             seconds=self.seconds,
+            validation_by=(self.options.validation_by or "random") if held_out else None,
         )
+
+
+def _stored(kind: str, arrays: Arrays, histories: Interactions) -> StoredScorer:
+    """A model again, for users who have these pairs for a history."""
+    return SCORERS[kind].from_arrays(arrays, UserItems.of(histories))
 
 
 def _seed_sequence(seed: int) -> np.random.SeedSequence:

@@ -25,7 +25,7 @@ from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.scorers import StoredScorer
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.settings import AnySettings, Settings, SolverSettings, Training
+from ratiorec.settings import ModelSettings, Settings, SolverSettings, Training
 from ratiorec.shapes import Embeddings
 from ratiorec.solvers.settings import RunContext
 
@@ -266,7 +266,7 @@ class TrainingRun(Protocol):
 
 
 def start_run(
-    settings: AnySettings, data: Interactions, **context: Unpack[RunContext]
+    settings: ModelSettings, data: Interactions, **context: Unpack[RunContext]
 ) -> TrainingRun:
     """A run at its beginning; what would not fit into the memory is refused."""
     rng, device = context["rng"], context["device"]

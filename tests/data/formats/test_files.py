@@ -256,3 +256,42 @@ def test_threads_do_not_change_the_order_of_ids(tmp_path: Path) -> None:
     finally:
         pa.set_cpu_count(n_threads)
     assert orders[0] == orders[1] == list(dict.fromkeys(user for user, _ in rows))
+
+
+def ordered_pairs(data: Interactions) -> list[tuple[Any, Any]]:
+    """The pairs in the order in which the source had them."""
+    assert data.order is not None
+    rows = np.argsort(data.order)
+    user_ids, item_ids = data.users.ids[data.pair_users], data.items.ids[data.indices]
+    return list(zip(user_ids[rows].tolist(), item_ids[rows].tolist(), strict=True))
+
+
+ROWS = [("b", "x"), ("a", "z"), ("b", "y"), ("a", "x"), ("b", "x"), ("a", "y"), ("c", "y")]
+KEPT = [("a", "z"), ("b", "y"), ("a", "x"), ("b", "x"), ("a", "y"), ("c", "y")]
+
+
+@pytest.mark.parametrize("name", [*BINARY, "x.csv", "x.csv.gz", "frame", "pairs"])
+def test_the_order_of_the_rows_survives_every_reader(tmp_path: Path, name: str) -> None:
+    users, items = zip(*ROWS, strict=True)
+    table, path = pa.table({"user": users, "item": items}), tmp_path / name
+    if name == "frame":
+        data = Interactions.from_frame(table)
+    elif name == "pairs":
+        data = Interactions.from_pairs(users, items)
+    else:
+        if name in BINARY:
+            BINARY[name](table, path)
+        else:
+            text = "user,item\n" + "".join(f"{user},{item}\n" for user, item in ROWS)
+            path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+        data = read(path)
+    assert ordered_pairs(data) == KEPT
+
+
+def test_rows_with_timestamps_need_no_order_and_a_matrix_has_none(tmp_path: Path) -> None:
+    write_parquet(TABLE, tmp_path / "x.parquet")
+    data = read(tmp_path / "x.parquet")
+    assert data.order is None
+    assert data.moments is data.timestamps is not None
+    assert read(tmp_path / "x.parquet", columns=Columns(timestamp="")).order is not None
+    assert Interactions.from_csr(scipy.sparse.eye_array(3, format="csr")).moments is None

@@ -190,6 +190,43 @@ def test_ids_of_any_kind_written_are_read(
     assert_same(dataset, read_lightgcn(folder))
 
 
+@given(
+    lines=st.lists(st.permutations(range(6)), min_size=3, max_size=3),
+    lengths=st.lists(st.integers(0, 6), min_size=3, max_size=3),
+)
+def test_the_order_of_a_line_is_read_and_written(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[list[int]], lengths: list[int]
+) -> None:
+    folder = tmp_path_factory.mktemp("order")
+    text = "".join(
+        " ".join(map(str, [user, *line[:n]])) + "\n"
+        for user, (line, n) in enumerate(zip(lines, lengths, strict=True))
+    )
+    (folder / "train.txt").write_text(text)
+    dataset = read_lightgcn(folder, n_items=6)
+    (folder / "train.txt").unlink()
+    write_lightgcn(dataset, folder)
+    assert (folder / "train.txt").read_text() == text
+
+
+def test_of_a_repeated_item_the_last_place_stays(tmp_path: Path) -> None:
+    (tmp_path / "train.txt").write_text("0 4 2 4 3\n1 1\n0 2\n")  # and a second line of user 0
+    train = read_lightgcn(tmp_path).train
+    assert train.indices[train.by_moment()].tolist() == [4, 3, 2, 1]
+
+
+def test_pairs_with_timestamps_are_written_the_earliest_first(tmp_path: Path) -> None:
+    data = Interactions.from_indices(
+        Vocabulary.dense(2, kind="user"),
+        Vocabulary.dense(4, kind="item"),
+        [0, 0, 0, 1],
+        [0, 1, 3, 2],
+        timestamps=[30, 10, 20, 5],
+    )
+    write_lightgcn(Dataset("timed", data), tmp_path)
+    assert (tmp_path / "train.txt").read_text() == "0 1 3 0\n1 2\n"
+
+
 def toy() -> Dataset:
     users = Vocabulary.from_ids(["ann lee", "bob"], kind="user")
     items = Vocabulary.from_ids([30, 10, 20], kind="item")

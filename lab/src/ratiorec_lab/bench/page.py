@@ -21,6 +21,7 @@ _LONGEST_FIGURE = 24
 _SHOWN = 0.7  # of the best figure: lower beginnings of curves are left out, for room at the ends
 _TITLES: Mapping[str, str] = {
     "risk": "The unlabelled term of one batch, value and gradient",
+    "softmax": "The log-sum-exp of a batch over all items, value and gradient",
     "propagation": "The normalised graph times a table of vectors",
     "step": "One whole training step, the dealing of its batch included",
     "fit": "Training to the chosen step, each model in turns with the others",

@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ratiorec.config import preset, resolve
+from ratiorec.config import model_preset, read_toml, resolve
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import ConfigError, RatiorecError
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.machine import available_memory_mb
-from ratiorec.settings import AnySettings, SolverSettings
+from ratiorec.settings import ModelSettings, SolverSettings
 from ratiorec.solvers.settings import ImplicitALS, ItemKNN, PopularitySolver
 from ratiorec.training.loop import TrainingRun, start_run
 from ratiorec_lab.bench.clock import CPU, Ceilings, Conditions, Gauge, synchronize
@@ -30,7 +30,7 @@ _GROWTH_OF_TURNS = 0.4
 _TINY = Synthetic(n_users=40, n_items=30, mean_pairs=6)
 
 
-def settings_of(contender: str) -> AnySettings:
+def settings_of(contender: str) -> ModelSettings:
     """The settings of `PRESET[+FILE.toml][:SETTING=VALUE]…`.
 
     >>> settings_of("implicit-als:solver.dimension=128").solver.dimension
@@ -39,14 +39,12 @@ def settings_of(contender: str) -> AnySettings:
     named, *assignments = contender.split(":")
     name, _, file = named.partition("+")
     try:
-        settings = preset(name)
+        settings = model_preset(name)
     except ConfigError as error:
         raise ConfigError(
             error.what, where="--presets", found=error.found, wanted=error.wanted
         ) from None
-    if not file and not assignments:
-        return settings
-    return resolve(settings, file=Path(file) if file else None, assignments=assignments)
+    return resolve(settings, read_toml(Path(file)) if file else {}, assignments)
 
 
 def require_contenders(contenders: Sequence[str]) -> None:
@@ -72,7 +70,7 @@ class Contender:
     def __init__(
         self,
         name: str,
-        settings: AnySettings,
+        settings: ModelSettings,
         data: Interactions,
         *,
         device: torch.device,
@@ -206,7 +204,7 @@ def race(
     )
 
 
-def _works_on_cpu(settings: AnySettings) -> bool:
+def _works_on_cpu(settings: ModelSettings) -> bool:
     """Some solvers have no other place, whatever the device."""
     solvers = ImplicitALS | ItemKNN | PopularitySolver
     return isinstance(settings, SolverSettings) and isinstance(settings.solver, solvers)

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from ratiorec.data.interactions import Dataset
 from ratiorec.errors import unknown_choice
-from ratiorec_lab.bench import growth, kernels, ranking, step, training
+from ratiorec_lab.bench import growth, kernels, ranking, softmax, step, training
 from ratiorec_lab.bench.case import Measured
 from ratiorec_lab.bench.clock import Conditions, Effort
 from ratiorec_lab.bench.side_by_side import Alone, peak_extra_mb
@@ -40,6 +40,7 @@ class Target:
 TARGETS: Mapping[str, Target] = MappingProxyType(
     {
         "risk": Target(kernels.measure_risk, kernels.risk_alone),
+        "softmax": Target(softmax.measure, softmax.alone),
         "propagation": Target(kernels.measure_propagation, kernels.propagation_alone),
         "step": Target(step.measure, step.alone),
         "fit": Target(training.measure_fit),

@@ -97,7 +97,8 @@ def bench(
     target: Annotated[
         str,
         typer.Argument(
-            help="risk, propagation, step, fit, recommend, evaluate, frontier, growth or all."
+            help="risk, softmax, propagation, step, fit, recommend, evaluate, frontier, growth "
+            "or all."
         ),
     ] = "all",
     data: Annotated[

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from ratiorec.config import preset as preset_settings
+from ratiorec.config import model_preset as preset_settings
 from ratiorec.config import resolve, to_table
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.encoders.settings import MultVAE
 from ratiorec.settings import (
-    AnySettings,
+    ModelSettings,
     PairBatches,
     Settings,
     SolverSettings,
@@ -55,7 +55,7 @@ class Cell:
     seed: int
     changes: tuple[tuple[str, float], ...] = ()
     on_validation: bool = False
-    settings: AnySettings = field(kw_only=True, compare=False, repr=False)
+    settings: ModelSettings = field(kw_only=True, compare=False, repr=False)
 
     @property
     def name(self) -> str:
@@ -127,7 +127,7 @@ def setting_in(table: Mapping[str, Any], name: str) -> Any:
 
 def settings_of(
     preset: str, dataset: str, *, protocol: str, on_validation: bool
-) -> AnySettings | None:
+) -> ModelSettings | None:
     """The settings of a preset under a protocol; None where the protocol has none.
 
     With `on_validation` a run is judged on held-out training pairs alone. Under `paper` it then
@@ -147,7 +147,7 @@ def settings_of(
     return settings
 
 
-def _with_changes(settings: AnySettings, changes: Changes) -> AnySettings:
+def _with_changes(settings: ModelSettings, changes: Changes) -> ModelSettings:
     if not changes:
         return settings
     return resolve(settings, assignments=[f"{name}={value}" for name, value in changes.items()])
@@ -239,7 +239,7 @@ def small_dataset() -> Dataset:
     return replace(_POPULATION(rng=np.random.default_rng(0)).dataset, name=SMALL)
 
 
-def _quick_changes(settings: AnySettings) -> dict[str, float]:
+def _quick_changes(settings: ModelSettings) -> dict[str, float]:
     """Changes that make training short: small vectors, few steps; λ, D̄ and the rate stay."""
     if isinstance(settings, SolverSettings):
         return {}

@@ -296,3 +296,28 @@ def _percent(splits: list[Record], key: str, metric: str) -> str:
     found = Measured(values).interval
     assert found is not None
     return f"{statistics.fmean(values):.1f} ({found[0]:.1f} to {found[1]:.1f})"
+
+
+# How the public test parts were drawn, from the file of the study `public_splits`.
+
+
+def splits_table(folder: Path) -> str:
+    """The evidence of each data set; a statistic stands in brackets behind its figure."""
+    headers = [
+        *("data set", "test against train", "random share", "last tenth of a line"),
+        *("neighbours agree", "place and share in test", "R@20 random / last tenth / test"),
+    ]
+    result = json.loads((folder / "bench-public_splits.json").read_bytes())["result"]
+    return markdown_table(headers, [_split_row(found) for found in result["datasets"]])
+
+
+def _split_row(found: Record) -> list[str]:
+    drifts = ("test_against_train", "random_share_against_rest", "last_tenth_against_rest")
+    recall = found["recall@20"]
+    return [
+        found["dataset"],
+        *(f"{found[name]['mean']:+.3f} (t = {found[name]['t']:.1f})" for name in drifts),
+        f"{found['neighbours']['agreement']:.1%} of {found['neighbours']['compared']:,}",
+        f"{found['place_and_share_in_test']['correlation']:.2f}",
+        " / ".join(figure(recall[name]) for name in ("random tenth", "last tenth", "test")),
+    ]

@@ -1,8 +1,12 @@
-"""Folders in LightGCN form: `train.txt` and `test.txt`, one line a user."""
+"""Folders in LightGCN form: `train.txt` and `test.txt`, one line a user, the earliest item first.
+
+Lines have no timestamps; their order is all that is known of time, so it is read and written.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -54,7 +58,10 @@ def read_lightgcn(
     for part in parts:
         _refuse_out_of_range(part, len(users), len(items))
     train, *rest = (
-        Interactions.from_indices(users, items, part.users, part.items) for part in parts
+        Interactions.from_indices(
+            users, items, part.users, part.items, order=np.arange(len(part.items), dtype=np.int32)
+        )
+        for part in parts
     )
     return Dataset(folder.resolve().name, train, rest[0] if rest else None)
 
@@ -103,10 +110,11 @@ def _contents(dataset: Dataset) -> dict[str, bytes]:
 
 
 def _lines_of(data: Interactions, *, with_all_users: bool) -> bytes:
+    indices = data.indices if data.moments is None else data.indices[data.by_moment()]
     lines = [
-        " ".join(map(str, [user, *data.positives(user).tolist()]))
-        for user in range(data.n_users)
-        if with_all_users or data.user_degrees[user]
+        " ".join(map(str, [user, *indices[start:stop].tolist()]))
+        for user, (start, stop) in enumerate(itertools.pairwise(data.indptr.tolist()))
+        if with_all_users or stop > start
     ]
     return "".join(f"{line}\n" for line in lines).encode()
 

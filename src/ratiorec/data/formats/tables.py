@@ -62,6 +62,7 @@ def interactions_from_columns(
         item_indices,
         weights=None if weights is None else weights_of(weights, place=place),
         timestamps=None if times is None else times_of(times, place=place),
+        order=np.arange(len(user_indices), dtype=np.int32) if times is None else None,
     )
 
 

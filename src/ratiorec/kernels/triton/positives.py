@@ -92,7 +92,8 @@ def sum_by_user(
 
 
 PAIRS_AT_ONCE = 32
-N_WARPS = 1
+NUMBERS_PER_WARP = 2048  # of these pairs' vectors; with more the registers run out
+MOST_WARPS = 4
 
 
 class PairScores(torch.autograd.Function):
@@ -103,8 +104,7 @@ class PairScores(torch.autograd.Function):
         users, items, columns = users.contiguous(), items.contiguous(), columns.contiguous()
         bounds = places_of_users(rows, len(users))
         scores = users.new_zeros(len(rows))
-        sizes = _sizes(users.shape[1])
-        score_pairs[(len(users),)](users, items, bounds, columns, scores, **sizes)
+        score_pairs[(len(users),)](users, items, bounds, columns, scores, **sizes(users.shape[1]))
         ctx.save_for_backward(users, items, bounds, columns)
         return scores
 
@@ -120,7 +120,7 @@ class PairScores(torch.autograd.Function):
             gradient.contiguous(),
             to_users,
             to_items,
-            **_sizes(users.shape[1]),
+            **sizes(users.shape[1]),
         )
         return to_users, to_items, None, None
 
@@ -133,7 +133,7 @@ class UserSums(torch.autograd.Function):
         ctx.save_for_backward(rows)
         sums = values.new_empty(n_users, values.shape[1])
         bounds = places_of_users(rows, n_users)
-        sum_by_user[(n_users,)](values.contiguous(), bounds, sums, **_sizes(values.shape[1]))
+        sum_by_user[(n_users,)](values.contiguous(), bounds, sums, **sizes(values.shape[1]))
         return sums
 
     @staticmethod
@@ -149,10 +149,9 @@ def places_of_users(rows: Tensor, n_users: int) -> Tensor:
     return torch.searchsorted(rows, users)
 
 
-def _sizes(dimension: int) -> dict[str, int]:
-    return {
-        "D": dimension,
-        "PADDED_D": triton.next_power_of_2(dimension),
-        "PAIRS": PAIRS_AT_ONCE,
-        "num_warps": N_WARPS,
-    }
+def sizes(dimension: int) -> dict[str, int]:
+    """What the kernels are compiled for."""
+    padded = triton.next_power_of_2(dimension)
+    n_warps = min(MOST_WARPS, max(1, PAIRS_AT_ONCE * padded // NUMBERS_PER_WARP))
+    pairs = max(1, min(PAIRS_AT_ONCE, n_warps * NUMBERS_PER_WARP // padded))
+    return {"D": dimension, "PADDED_D": padded, "PAIRS": pairs, "num_warps": n_warps}

@@ -149,7 +149,7 @@ def next_layer(
         settle(rows, inside, several, scale, before, total, following, share, columns, D, IS_LAST)
 
 
-ROWS_AT_ONCE = 16
+ROWS_AT_ONCE = 16  # of at most 64 numbers; of longer ones fewer, or the registers run out
 NEIGHBOURS_AT_ONCE = 4  # of each of these rows
 LONG = 96  # neighbours of a row that is summed alone, ROWS·NEIGHBOURS at once
 N_WARPS = 4
@@ -177,7 +177,9 @@ class FusedLayers:
         if n_layers == 0:
             return table.clone()
         n_rows, dimension = table.shape
-        n_programs = self._n_long + triton.cdiv(n_rows - self._n_long, ROWS_AT_ONCE)
+        padded = triton.next_power_of_2(dimension)
+        rows_at_once = max(1, ROWS_AT_ONCE * 64 // max(64, padded))
+        n_programs = self._n_long + triton.cdiv(n_rows - self._n_long, rows_at_once)
         source = self._scaled(table)
         before, total = table, torch.empty_like(table)
         for layer in range(1, n_layers + 1):
@@ -196,8 +198,8 @@ class FusedLayers:
                 n_rows,
                 self._n_long,
                 D=dimension,
-                PADDED_D=triton.next_power_of_2(dimension),
-                ROWS=ROWS_AT_ONCE,
+                PADDED_D=padded,
+                ROWS=rows_at_once,
                 NEIGHBOURS=NEIGHBOURS_AT_ONCE,
                 IS_LAST=is_last,
                 num_warps=N_WARPS,

@@ -165,10 +165,10 @@ _N_PROCESSORS = 2  # where there is no GPU to ask, but the interpreter
 
 def knows(term: UnlabelledTerm) -> bool:
     """Whether there are device functions for what the term is made of."""
-    from ratiorec.kernels.triton.unlabelled_kernels import GENERATORS, LINKS
+    from ratiorec.kernels.triton.unlabelled_kernels import LINKS, device_generator
 
     links = {term.link} if term.first is None else {term.link, term.first.link}
-    return term.generator in GENERATORS and links <= LINKS.keys()
+    return device_generator(term.generator) is not None and links <= LINKS.keys()
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ def _padded_with_zeros(candidates: PerItem) -> Tensor:
 
 def _constants(tables: _Tables, term: UnlabelledTerm, products: Products) -> dict[str, Any]:
     """What the kernels of both passes are compiled for."""
-    from ratiorec.kernels.triton.unlabelled_kernels import GENERATORS, LINKS
+    from ratiorec.kernels.triton.unlabelled_kernels import LINKS, device_generator
 
     first = tables.first_users
     return {
@@ -290,7 +290,8 @@ def _constants(tables: _Tables, term: UnlabelledTerm, products: Products) -> dic
         "FACTOR": BITS_PER_NAT / products.users_factor,
         "PRECISION": products.precision,
         "LINK": LINKS[term.link],
-        "GENERATOR": GENERATORS[term.generator],
+        "GENERATOR": device_generator(term.generator),
+        "EXPONENT": term.generator.exponent,
         "RATIO_POWER": float(term.ratio_power),
         "FIRST_LINK": None if term.first is None else LINKS[term.first.link],
     }
@@ -395,8 +396,9 @@ def _launch(tiles: Tiles) -> dict[str, int]:
 
 def _usual_tiles(products: str, users: Tensor, term: UnlabelledTerm) -> PassTiles:
     dim = users.shape[1] if term.first is None else max(users.shape[1], term.first.users.shape[1])
-    plain_weight = term.first is None and term.ratio_power in (0, 1)
-    return usual_tiles(products, dim, plain_weight=plain_weight)
+    # any other power of the ratio takes a logarithm, and registers for it
+    powers = {term.ratio_power, term.generator.exponent or 0}
+    return usual_tiles(products, dim, plain_weight=term.first is None and powers <= {0, 1, 2})
 
 
 def _padded(dim: int) -> int:

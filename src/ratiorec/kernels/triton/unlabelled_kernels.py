@@ -9,6 +9,7 @@ from typing import Any
 import triton
 import triton.language as tl
 
+from ratiorec.kernels import pointwise
 from ratiorec.kernels.pointwise import (
     EXPONENTIAL,
     KULLBACK_LEIBLER,
@@ -46,13 +47,13 @@ def exponential(bits):
 
 
 @triton.jit
-def least_squares(ratio):
+def least_squares(ratio, exponent: tl.constexpr):
     """ℓ± = r̂²/2 and ℓ±′ = r̂."""
     return ratio * ratio * 0.5, ratio
 
 
 @triton.jit
-def kullback_leibler(ratio):
+def kullback_leibler(ratio, exponent: tl.constexpr):
     """ℓ± = r̂ and ℓ±′ = 1."""
     return ratio, tl.full(ratio.shape, 1.0, tl.float32)
 
@@ -76,7 +77,7 @@ def log2_of(x, less_one):
 
 
 @triton.jit
-def logistic(ratio):
+def logistic(ratio, exponent: tl.constexpr):
     """ℓ± = log(1 + r̂) and ℓ±′ = 1/(1 + r̂)."""
     root = tl.rsqrt(1 + ratio)  # its square takes less than a division
     return log2_of(1 + ratio, ratio) * NATS_PER_BIT, root * root
@@ -89,9 +90,18 @@ def power(ratio, exponent: tl.constexpr):
         result = tl.full(ratio.shape, 1.0, tl.float32)
     elif exponent == 1:
         result = ratio
+    elif exponent == 2:
+        result = ratio * ratio
     else:
         result = tl.exp2(exponent * log2_of(ratio, ratio - 1))
     return result
+
+
+@triton.jit
+def power_divergence(ratio, exponent: tl.constexpr):
+    """ℓ± = r̂^(1+b)/(1+b) and ℓ±′ = r̂^b."""
+    slope = power(ratio, exponent)
+    return slope * ratio * (1 / (1 + exponent)), slope
 
 
 # what a kernel is given: a jitted function, of a type that the compiler does not publish
@@ -107,6 +117,14 @@ GENERATORS: Mapping[Generator, DeviceFunction] = MappingProxyType(
         LOGISTIC: logistic,
     }
 )
+
+
+def device_generator(generator: Generator) -> DeviceFunction | None:
+    """Its losses on a GPU, compiled for its exponent if it has one; None for one's own."""
+    b = generator.exponent
+    is_power = b is not None and generator is pointwise.power_divergence(b)
+    found: DeviceFunction | None = power_divergence if is_power else GENERATORS.get(generator)
+    return found
 
 
 SMALLEST = tl.constexpr(1.1754943508222875e-38)  # that float32 holds with all its digits
@@ -179,6 +197,7 @@ def by_users(
     PRECISION: tl.constexpr,
     LINK: tl.constexpr,
     GENERATOR: tl.constexpr,
+    EXPONENT: tl.constexpr,
     RATIO_POWER: tl.constexpr,
     FIRST_LINK: tl.constexpr,
 ):
@@ -194,7 +213,7 @@ def by_users(
     for column in tl.range(start, tl.minimum(start + n_columns_each, n_items), COLUMNS):
         vectors = block(items, column, COLUMNS, DIM)
         ratio, link_slope = LINK(scores(own, vectors, FACTOR, PRECISION))
-        loss, loss_slope = GENERATOR(ratio)
+        loss, loss_slope = GENERATOR(ratio, EXPONENT)
         count = tl.load(candidates + column + tl.arange(0, COLUMNS))
         weight = power(ratio, RATIO_POWER) * count[None, :]
         if FIRST_LINK is not None:
@@ -282,6 +301,7 @@ def by_items(
     PRECISION: tl.constexpr,
     LINK: tl.constexpr,
     GENERATOR: tl.constexpr,
+    EXPONENT: tl.constexpr,
     RATIO_POWER: tl.constexpr,
     FIRST_LINK: tl.constexpr,
 ):
@@ -295,7 +315,7 @@ def by_items(
     for column in tl.range(start, tl.minimum(start + n_columns_each, n_users), COLUMNS):
         vectors = block(users, column, COLUMNS, DIM)
         ratio, link_slope = LINK(scores(own, vectors, FACTOR, PRECISION))
-        _, loss_slope = GENERATOR(ratio)
+        _, loss_slope = GENERATOR(ratio, EXPONENT)
         slope = power(ratio, RATIO_POWER) * (loss_slope * link_slope)
         if FIRST_LINK is not None:
             others = block(first_users, column, COLUMNS, FIRST_DIM)

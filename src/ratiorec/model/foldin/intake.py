@@ -9,41 +9,51 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.data.interactions import Interactions, merge_pairs
-from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.data.interactions import Interactions
+from ratiorec.data.vocabulary import Vocabulary, merge_pairs
 from ratiorec.errors import ConfigError, DataError
-from ratiorec.model.foldin.linear import LearnedStep, WeightedRidge, row_blocks
+from ratiorec.model.foldin.linear import AsScored, LearnedStep, WeightedRidge, row_blocks
 from ratiorec.model.foldin.new_items import (
+    NeighbourSolver,
     NewItems,
     items_before,
     transposed,
+    with_new_eigenvectors,
+    with_new_factors,
     with_new_neighbours,
     with_new_outputs,
     with_new_weights,
 )
 from ratiorec.model.foldin.newton import UserProblem
 from ratiorec.model.foldin.rules import (
+    AnyRule,
     FoldProgress,
+    MemberRules,
     Provenance,
     Rule,
     in_blocks,
+    member_settings,
     rule_for,
     training_settings,
 )
 from ratiorec.scorers import (
     Autoencoder,
+    Blend,
     FloatMatrix,
     FromHistories,
+    GraphFilterScorer,
     Indices,
     InnerProduct,
+    ItemFactors,
     ItemWeights,
     Neighbours,
     PopularityScorer,
     StoredScorer,
+    WalkScorer,
 )
 from ratiorec.scorers.scorer import Pairs, UserItems, some_of
 from ratiorec.settings import SolverSettings
-from ratiorec.solvers.settings import AnySolver, ItemKNN
+from ratiorec.solvers.settings import EASE, AnySolver
 
 
 class Addition(NamedTuple):
@@ -113,7 +123,7 @@ def add_pairs(
 
 def grown(
     scorer: StoredScorer,
-    rule: Rule | None,
+    rule: AnyRule,
     settings: Mapping[str, Any],
     addition: Addition,
     progress: FoldProgress | None = None,
@@ -130,11 +140,20 @@ def grown(
     Raises:
         ConfigError: There are new items, and nothing says how to take them in.
     """
+    if isinstance(scorer, Blend) and isinstance(rule, MemberRules):
+        parts = zip(scorer.members, rule.rules, member_settings(scorer, settings), strict=True)
+        members = [grown(member, one, of, addition, progress) for member, one, of in parts]
+        return Blend(tuple(members), scorer.weights)
     if isinstance(scorer, PopularityScorer):
         counts = np.bincount(addition.pairs.indices, minlength=len(addition.items))
         return PopularityScorer(counts.astype(np.float32), len(addition.users))
     if isinstance(scorer, InnerProduct) and rule is not None:
+        assert not isinstance(rule, MemberRules)
         return _grown_factors(scorer, rule, addition, progress)
+    if isinstance(scorer, WalkScorer):  # nothing but a function of the pairs
+        return WalkScorer.over(addition.pairs, scorer.exponents, len(addition.items))
+    if isinstance(scorer, GraphFilterScorer):
+        return with_new_eigenvectors(scorer, _new_items(addition))
     if isinstance(scorer, FromHistories) and not addition.has_new_items:
         return scorer.with_histories(addition.pairs)
     return _with_new_items_of_histories(scorer, _solver(settings), addition)
@@ -149,18 +168,25 @@ def _solver(settings: Mapping[str, Any]) -> AnySolver | None:
     return trained.solver if isinstance(trained, SolverSettings) else None
 
 
+def _new_items(addition: Addition) -> NewItems:
+    return NewItems(addition.pairs, len(addition.items), addition.remade, addition.trained)
+
+
 def _with_new_items_of_histories(
     scorer: StoredScorer, solver: AnySolver | None, addition: Addition
 ) -> StoredScorer:
-    new = NewItems(addition.pairs, len(addition.items), addition.remade, addition.trained)
-    if isinstance(scorer, Neighbours) and isinstance(solver, ItemKNN):
+    new = _new_items(addition)
+    if isinstance(scorer, Neighbours) and isinstance(solver, NeighbourSolver):
         return with_new_neighbours(scorer, solver, new)
     if isinstance(scorer, ItemWeights):
         precisions = scorer.precisions
         if precisions is not None and len(precisions) == new.trained.n_items:
-            return with_new_weights(scorer, precisions, new)
+            settings = solver if isinstance(solver, EASE) else EASE()
+            return with_new_weights(scorer, precisions, settings, new)
     if isinstance(scorer, Autoencoder):
         return with_new_outputs(scorer, new)
+    if isinstance(scorer, ItemFactors):
+        return with_new_factors(scorer, new)
     raise ConfigError(
         "nothing says how this model takes new items in",
         where="partial_fit",
@@ -196,7 +222,8 @@ def _with_new_items(
         mirrored: Rule = replace(rule, items=users)
     else:
         of_trained = some_of(by_item, np.arange(n_trained))
-        mirrored = LearnedStep.learnt(scorer.items[:n_trained], users, of_trained)
+        learn = rule.learnt_for_items if isinstance(rule, AsScored) else LearnedStep.learnt
+        mirrored = learn(scorer.items[:n_trained], users, of_trained)
     items = np.pad(scorer.items, ((0, addition.n_new_items), (0, 0)))
     items[addition.remade] = mirrored(some_of(by_item, addition.remade))
     return items, rule.with_items(items, np.diff(by_item.indptr))
@@ -240,7 +267,7 @@ class _Side(NamedTuple):
 
 def propagated(
     scorer: StoredScorer,
-    rule: Rule | None,
+    rule: AnyRule,
     settings: Mapping[str, Any],
     pairs: UserItems,
     addition: Addition,
@@ -256,6 +283,10 @@ def propagated(
         addition: All pairs.
         progress: Told of the users folded in.
     """
+    if isinstance(scorer, Blend) and isinstance(rule, MemberRules):
+        parts = zip(scorer.members, rule.rules, member_settings(scorer, settings), strict=True)
+        members = [propagated(m, one, of, pairs, addition, progress) for m, one, of in parts]
+        return Blend(tuple(members), scorer.weights)
     if not isinstance(rule, UserProblem) or rule.free:
         return grown(scorer, rule, settings, addition, progress)
     addition = addition.with_all_known()  # an item once made follows and need not be remade
@@ -268,7 +299,7 @@ def propagated(
     users[: scorer.n_users] += _moves_of_users(rule.start, pairs, items, addition.touched)
     moved = InnerProduct(users, items)
     again = rule_for(moved, settings, addition.pairs, rule.kept_ridge())
-    assert again is not None
+    assert isinstance(again, UserProblem)
     users[addition.touched] = in_blocks(again, addition.histories, progress)
     return InnerProduct(users, items)
 

@@ -167,3 +167,86 @@ class LearnedStep:
         sums: FloatMatrix = group_sums(near, places, len(rows))
         sums /= np.sqrt(np.maximum(n_pairs, 1)).astype(np.float32)[:, None]
         return sums
+
+
+@dataclass(frozen=True, eq=False)
+class CentredMean:
+    """e = 1/|I_u| Σ_{i ∈ I_u} e_i − 1/|I| Σ_{i ∈ I} e_i: the user's first gradient (theory: F9)."""
+
+    items: FloatMatrix
+
+    def __call__(self, histories: Pairs) -> FloatMatrix:
+        """One vector for each history [n, d]; that of an empty one is 0."""
+        n_pairs = np.diff(histories.indptr)
+        vectors = np.zeros((len(n_pairs), self.items.shape[1]), np.float32)
+        for rows in row_blocks(len(n_pairs), _STEP_ROWS_AT_ONCE):
+            places, items = pairs_of(histories, rows)
+            sums = group_sums(self.items[items], places, len(rows))
+            vectors[rows] = sums / np.maximum(n_pairs[rows], 1)[:, None] - self._mean
+        vectors[n_pairs == 0] = 0
+        return vectors
+
+    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> CentredMean:
+        """The same where there are more items."""
+        del degrees
+        return replace(self, items=items)
+
+    @cached_property
+    def _mean(self) -> NDArray[np.float64]:
+        mean: NDArray[np.float64] = self.items.mean(0, dtype=np.float64)
+        return mean
+
+
+@dataclass(frozen=True, eq=False)
+class AsScored:
+    """Vectors of another rule as an encoder scores them (theory: S4, S5).
+
+    They have length 1, or one number more for the popularity term κ, or both: of a user that
+    number is 1, of an item κ·log(1 + |U_i⁺|).
+    """
+
+    rule: LearnedStep | CentredMean
+    normalize: bool
+    popularity_term: float  # κ
+    of_items: bool = False
+
+    @classmethod
+    def learnt(
+        cls,
+        users: FloatMatrix,
+        items: FloatMatrix,
+        pairs: Pairs,
+        *,
+        normalize: bool,
+        popularity_term: float,
+    ) -> AsScored:
+        """The rule between the numbers that were trained."""
+        n = items.shape[1] - bool(popularity_term)
+        if normalize:
+            return cls(CentredMean(items[:, :n]), normalize, popularity_term)
+        step = LearnedStep.learnt(users[:, :n], items[:, :n], pairs)
+        return cls(step, normalize, popularity_term)
+
+    def learnt_for_items(self, items: FloatMatrix, users: FloatMatrix, pairs: Pairs) -> AsScored:
+        """The same with users and items exchanged; `pairs` are the users of each item."""
+        term = self.popularity_term
+        made = self.learnt(items, users, pairs, normalize=self.normalize, popularity_term=term)
+        return replace(made, of_items=True)
+
+    def __call__(self, histories: Pairs) -> FloatMatrix:
+        """One vector for each history [n, d]; that of an empty one ranks by popularity."""
+        vectors = self.rule(histories)
+        if self.normalize:
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors = (vectors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
+        if not self.popularity_term:
+            return vectors
+        last = np.ones((len(vectors), 1), np.float32)
+        if self.of_items:
+            last[:, 0] = self.popularity_term * np.log1p(np.diff(histories.indptr))
+        return np.hstack([vectors, last])
+
+    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> AsScored:
+        """The same where there are more items; `degrees` are |U_i| of all."""
+        trained = items[:, : self.rule.items.shape[1]]
+        return replace(self, rule=self.rule.with_items(trained, degrees))

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.model.foldin.linear import LearnedStep
 from ratiorec.model.foldin.rules import Provenance
-from ratiorec.scorers import Autoencoder, Indices, ItemWeights, Neighbours
-from ratiorec.scorers.scorer import Pairs, UserItems, pairs_of, some_of
-from ratiorec.solvers.settings import ItemKNN
+from ratiorec.scorers import (
+    Autoencoder,
+    FloatMatrix,
+    GraphFilterScorer,
+    Indices,
+    ItemFactors,
+    ItemWeights,
+    Neighbours,
+    WalkScorer,
+)
+from ratiorec.scorers.scorer import Pairs, UserItems, history_rows, pairs_of, some_of
+from ratiorec.solvers.settings import EASE, ItemKNN, LocalEASE, Walk
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +45,16 @@ class NewItems:
         """The users of each item."""
         return transposed(self.pairs, self.n_items)
 
+    @cached_property
+    def degrees(self) -> NDArray[np.int64]:
+        """How many users each item has, but 1 at least."""
+        return np.maximum(np.diff(self.by_item.indptr), 1)
+
+    def activity_weights(self, exponent: float) -> NDArray[np.float64]:
+        """|I_u|^−exponent of every user."""
+        weights: NDArray[np.float64] = np.maximum(np.diff(self.pairs.indptr), 1) ** -float(exponent)
+        return weights
+
     def common_users(self, item: int, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """For every item, the weights of the users it shares with this one added up."""
         users = self.by_item.indices[self.by_item.indptr[item] : self.by_item.indptr[item + 1]]
@@ -43,24 +63,24 @@ class NewItems:
         return sums.astype(np.float64)
 
 
-def with_new_neighbours(model: Neighbours, solver: ItemKNN, new: NewItems) -> Neighbours:
+NeighbourSolver = ItemKNN | Walk | LocalEASE
+Told = tuple[Indices, NDArray[np.float64], NDArray[np.float64]]
+"""The neighbours of an item, what they say of it, and what it says of them."""
+
+
+def with_new_neighbours(model: Neighbours, solver: NeighbourSolver, new: NewItems) -> Neighbours:
     """Every new item with its nearest, which are told of it, too (theory: F7)."""
-    degrees, lengths = np.diff(new.by_item.indptr), np.diff(new.pairs.indptr)
-    weights = np.maximum(lengths, 1) ** -float(solver.user_exponent)
     told = np.repeat(np.arange(model.n_items), np.diff(model.indptr))
     stays = ~(np.isin(told, new.remade) | np.isin(model.indices, new.remade))
     rows, columns = [told[stays]], [model.indices[stays].astype(np.int64)]
     values = [model.values[stays]]
+    tell = _regressed if isinstance(solver, LocalEASE) else _similar
     for item in new.remade.tolist():
-        common = new.common_users(item, weights)
-        similar = common / (np.sqrt(degrees * degrees[item]) + solver.shrinkage)
-        similar[item] = 0
-        near = np.argsort(-similar, kind="stable")[: solver.n_neighbours]
-        near = near[similar[near] > 0]
+        near, of_it, by_it = tell(item, solver, new)
         itself = np.full(len(near), item)
         rows += [near, itself]
         columns += [itself, near]
-        values += [similar[near].astype(np.float32)] * 2
+        values += [of_it.astype(np.float32), by_it.astype(np.float32)]
     # two new items may have named each other
     keys = np.concatenate(rows) * new.n_items + np.concatenate(columns)
     kept, first = np.unique(keys, return_index=True)
@@ -69,33 +89,80 @@ def with_new_neighbours(model: Neighbours, solver: ItemKNN, new: NewItems) -> Ne
     return Neighbours(indptr, indices, np.concatenate(values)[first], new.pairs)
 
 
+def _similar(item: int, solver: Any, new: NewItems) -> Told:
+    """By the similarity of training, to the item and from it."""
+    common = new.common_users(item, new.activity_weights(solver.user_exponent))
+    if isinstance(solver, ItemKNN):
+        of_it = common / (np.sqrt(new.degrees * new.degrees[item]) + solver.shrinkage)
+        by_it = of_it
+    else:
+        a, _, c = solver.exponents
+        of_it = common * new.degrees**-a * new.degrees[item] ** -c
+        by_it = common * new.degrees[item] ** -a * new.degrees**-c
+    near = _nearest(of_it, item, solver.n_neighbours)
+    return near, of_it[near], by_it[near]
+
+
+def _regressed(item: int, solver: Any, new: NewItems) -> Told:
+    """By a regression of its own on trained items; of these it says nothing."""
+    weights = new.activity_weights(solver.activity_exponent)
+    common = new.common_users(item, weights)
+    common[new.trained.n_items :] = 0
+    near = _nearest(common / np.sqrt(new.degrees), item, solver.n_neighbours)
+    pairs = history_rows(new.by_item, near, new.pairs.n_users)
+    gram = ((pairs * weights) @ pairs.T).toarray().astype(np.float64)
+    gram[np.diag_indices(len(near))] += solver.ridges(new.degrees[near])
+    powers = solver.popularity(new.degrees)
+    found = np.linalg.solve(gram, common[near]) * powers[near] / powers[item]
+    return near, found, np.zeros(len(near))
+
+
+def _nearest(similarities: NDArray[np.float64], item: int, n: int) -> Indices:
+    similarities = similarities.copy()
+    similarities[item] = 0
+    near = np.argsort(-similarities, kind="stable")[:n]
+    return near[similarities[near] > 0]
+
+
 def with_new_weights(
-    model: ItemWeights, precisions: NDArray[np.float32], new: NewItems
+    model: ItemWeights, precisions: NDArray[np.float32], solver: EASE, new: NewItems
 ) -> ItemWeights:
     """Every new item by its ridge regression on the trained ones (theory: F7).
 
-    b = φ² (I − B)·diag(P)·g, g the users that each trained item shares with it.
+    b = φ² (I − B)·diag(P)·g, g what the users that each trained item shares with it weigh.
     """
     n_more, n_trained = new.n_items - model.n_items, new.trained.n_items
     weights = np.pad(model.weights, ((0, n_more), (0, n_more)))
-    trained, ones = model.weights[:n_trained, :n_trained], np.ones(new.pairs.n_users)
-    scaled = np.float32(new.share_of_training**2) * precisions
+    trained = model.weights[:n_trained, :n_trained]
+    of_users, powers = (
+        new.activity_weights(solver.activity_exponent),
+        solver.popularity(new.degrees),
+    )
+    scaled = np.float32(new.share_of_training**2) * precisions * powers[:n_trained]
     for item in new.remade.tolist():
-        shared = new.common_users(item, ones)[:n_trained].astype(np.float32)
-        gains = scaled * shared
+        shared = new.common_users(item, of_users)[:n_trained].astype(np.float32)
+        gains = scaled * shared / powers[item]
         weights[:n_trained, item] = gains - trained @ gains
     return ItemWeights(weights, new.pairs, precisions)
 
 
+def with_new_eigenvectors(model: GraphFilterScorer, new: NewItems) -> GraphFilterScorer:
+    """The walk over all pairs, every new item by v = P V Λ⁻¹ of the trained ones (theory: F7)."""
+    walk = WalkScorer.over(new.pairs, model.walk.exponents, new.n_items)
+    vectors = np.pad(model.eigenvectors, ((0, new.n_items - model.n_items), (0, 0)))
+    roots = new.degrees[: new.trained.n_items] ** -0.5
+    known = np.flatnonzero(model.eigenvalues)
+    for item in new.remade.tolist():
+        common = new.common_users(item, new.activity_weights(1))[: new.trained.n_items]
+        near = np.flatnonzero(common)
+        scaled = (common[near] * roots[near]) / np.sqrt(new.degrees[item])
+        vectors[item, known] = scaled @ vectors[near][:, known] / model.eigenvalues[known]
+    return replace(model, walk=walk, eigenvectors=vectors)
+
+
 def with_new_outputs(model: Autoencoder, new: NewItems) -> Autoencoder:
     """Every new item by the mirrored learned step; of the others it says nothing (theory: F7)."""
-    everyone = np.arange(new.pairs.n_users)
-    by_trained = model.with_histories(items_before(new.pairs, everyone, new.trained.n_items))
-    of_trained = some_of(new.by_item, np.arange(new.trained.n_items))
-    step = LearnedStep.learnt(
-        model.item_vectors[: new.trained.n_items], by_trained.user_vectors(everyone), of_trained
-    )
-    vectors = step.at(new.by_item, new.remade)
+    vectors = _mirrored(model, model.item_vectors, new)
     arrays, n_more = model.arrays(), new.n_items - model.n_items
     arrays["item_in"] = np.pad(arrays["item_in"], ((0, n_more), (0, 0)))
     arrays["item_out"] = np.pad(arrays["item_out"], ((0, n_more), (0, 0)))
@@ -103,6 +170,24 @@ def with_new_outputs(model: Autoencoder, new: NewItems) -> Autoencoder:
     arrays["item_out"][new.remade] = vectors[:, :-1]
     arrays["bias_out"][new.remade] = vectors[:, -1]
     return Autoencoder.from_arrays(arrays, new.pairs)
+
+
+def with_new_factors(model: ItemFactors, new: NewItems) -> ItemFactors:
+    """Both vectors of every new item by the mirrored learned step (theory: F7)."""
+    both = np.concatenate([model.inputs, model.outputs], axis=1)
+    grown = np.pad(both, ((0, new.n_items - model.n_items), (0, 0)))
+    grown[new.remade] = _mirrored(model, both, new)
+    inputs, outputs = np.split(grown, 2, axis=1)
+    return ItemFactors(inputs, outputs, new.pairs)
+
+
+def _mirrored(model: Autoencoder | ItemFactors, vectors: FloatMatrix, new: NewItems) -> FloatMatrix:
+    """Vectors of the new items as those of trained ones follow from users by trained items."""
+    everyone, n_trained = np.arange(new.pairs.n_users), new.trained.n_items
+    by_trained = model.with_histories(items_before(new.pairs, everyone, n_trained))
+    of_trained = some_of(new.by_item, np.arange(n_trained))
+    users = by_trained.user_vectors(everyone)
+    return LearnedStep.learnt(vectors[:n_trained], users, of_trained).at(new.by_item, new.remade)
 
 
 def items_before(pairs: Pairs, users: Indices, n_items: int) -> UserItems:

@@ -53,7 +53,7 @@ LINKS: Mapping[str, Callable[[NDArray[Any]], Ratio]] = MappingProxyType(
 class Curvature:
     """f″(t) = t^−k / (1 + t)^m: one form for all generators (theory: F3)."""
 
-    falls: int  # k
+    falls: float  # k
     saturates: int  # m
 
     def times_power(self, ratio: NDArray[Any], power: float) -> NDArray[Any]:
@@ -82,6 +82,10 @@ class ScoreGradient(NamedTuple):
     value: NDArray[Any]
     slope: NDArray[Any]
 
+    def less(self, other: ScoreGradient, share: float) -> ScoreGradient:
+        """This one without a share of another."""
+        return ScoreGradient(self.value - share * other.value, self.slope - share * other.slope)
+
 
 def score_gradient(ratio: Ratio, curvature: Curvature, power: float) -> ScoreGradient:
     """r̂^p f″(r̂) r̂′, and its derivative along the score (theory: F3)."""
@@ -93,7 +97,7 @@ def score_gradient(ratio: Ratio, curvature: Curvature, power: float) -> ScoreGra
 
 
 def _power(values: NDArray[Any], exponent: float) -> NDArray[Any]:
-    """values^exponent; small whole exponents, which are all there are, without logarithms."""
+    """values^exponent; small whole exponents, which are the usual ones, without logarithms."""
     if exponent == 0:
         return np.ones_like(values)
     if exponent < 0:
@@ -105,17 +109,20 @@ def _power(values: NDArray[Any], exponent: float) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class LossFamily:
-    """What decides the risk of a user: w⁻ = c_i r̂^γ, w⁺ = r̂^−γ, f″ and the link (theory: R2, W5).
+    """What decides the risk of a user: w⁻ = c_i r̂^γ, w⁺ = r̂^−δ, f″ and the link (theory: R2, W5).
 
-    γ is the `weight_power`. Without `self_normalised` the means are plain (theory: R7, R8), and
-    with `gain_by_prior` the prior multiplies the gain of a positive (theory: R10).
+    γ is the `weight_power` and δ the `positive_power`. Without `self_normalised` the means are
+    plain (theory: R7, R8), and with `gain_by_prior` the prior multiplies the gain of a positive
+    (theory: R10). `mixing` is α of a relative ratio (theory: B7).
     """
 
     link: Callable[[NDArray[Any]], Ratio]
     curvature: Curvature
-    weight_power: int
+    weight_power: float
+    positive_power: float
     self_normalised: bool = True
     gain_by_prior: bool = False
+    mixing: float = 0.0
 
     def unlabelled(
         self, scores: NDArray[np.float32], weights: NDArray[np.float32]
@@ -124,9 +131,12 @@ class LossFamily:
         ratio = self.link(scores)
         gradient = score_gradient(ratio, self.curvature, self.weight_power + 1)
         if self.self_normalised and self.weight_power:
-            scale = weights / (weights * ratio.value).sum(1, keepdims=True)
+            power = _power(ratio.value, self.weight_power)
+            scale = weights / (weights * power).sum(1, keepdims=True)
         else:
             scale = weights / weights.sum()
+        if self.mixing:
+            scale = scale * np.float32(1 - self.mixing)
         return ScoreGradient(gradient.value * scale, gradient.slope * scale)
 
     def positive(
@@ -140,18 +150,22 @@ class LossFamily:
 
         The slope is that of the gain alone: what the prior multiplies hardly counts.
         """
-        ratio, power = self.link(scores), self.weight_power
-        gain = score_gradient(ratio, self.curvature, -power)
-        as_positive = score_gradient(ratio, self.curvature, 1 - power).value
+        ratio, power, own_power = self.link(scores), self.weight_power, self.positive_power
+        gain = score_gradient(ratio, self.curvature, -own_power)
+        mixed_in = score_gradient(ratio, self.curvature, 1 - own_power)
+        as_positive = mixed_in.value
         as_unlabelled = weights * score_gradient(ratio, self.curvature, 1 + power).value
         sums = [np.ones_like(ratio.value)] * 2
         if self.self_normalised:
-            sums = [ratio.value ** float(-power), weights * ratio.value ** float(power)]
+            sums = [ratio.value ** float(-own_power), weights * ratio.value ** float(power)]
         of_positive, of_unlabelled = (
             np.maximum(group_sums(each, rows, len(prior)), np.finfo(np.float32).tiny)[rows]
             for each in sums
         )
         share = prior[rows]
+        if self.mixing:
+            share = share * (1 - self.mixing)
+            gain = gain.less(mixed_in, self.mixing)
         factor = share if self.gain_by_prior else np.ones_like(share)
         strength = (share * as_positive - factor * gain.value) / of_positive
         strength -= share * as_unlabelled / of_unlabelled

@@ -11,20 +11,32 @@ from numpy.typing import NDArray
 
 from ratiorec.config import settings_in
 from ratiorec.data.interactions import inclusion_probability
-from ratiorec.encoders.settings import ENMF, Factorisation
+from ratiorec.encoders.settings import ENMF, Factorisation, LightGCN
 from ratiorec.errors import ConfigError, ModelError, UnknownChoiceError
 from ratiorec.losses import Loss
 from ratiorec.losses.density_ratio import (
+    AnyGenerator,
     DensityRatio,
     HardSampleWeights,
     PopularityWeights,
+    RatioPowerWeights,
     UniformWeights,
+    Weights,
 )
+from ratiorec.losses.generators import PowerDivergence, RelativeRatio
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.losses.whole_data import WholeData
-from ratiorec.model.foldin.linear import LearnedStep, WeightedRidge, row_blocks
-from ratiorec.model.foldin.newton import CURVATURES, LINKS, Candidates, LossFamily, UserProblem
+from ratiorec.model.foldin.linear import AsScored, LearnedStep, WeightedRidge, row_blocks
+from ratiorec.model.foldin.newton import (
+    CURVATURES,
+    LINKS,
+    Candidates,
+    Curvature,
+    LossFamily,
+    UserProblem,
+)
 from ratiorec.scorers import (
+    Blend,
     Factored,
     FloatMatrix,
     FromHistories,
@@ -32,7 +44,7 @@ from ratiorec.scorers import (
     PopularityScorer,
     StoredScorer,
 )
-from ratiorec.scorers.scorer import Pairs, UserItems, some_of
+from ratiorec.scorers.scorer import Pairs, UserItems, require_fit, some_of
 from ratiorec.settings import AnySettings, Settings, SolverSettings, UserBatches
 from ratiorec.solvers.settings import WMF, ImplicitALS
 
@@ -54,12 +66,22 @@ class Rule(Protocol):
         """The same where there are more items, the known ones first; `degrees` are |U_i|."""
 
 
+@dataclass(frozen=True, eq=False)
+class MemberRules:
+    """The rules of a blend, one for each member; None for one whose users are not vectors."""
+
+    rules: tuple[Rule | None, ...]
+
+
+AnyRule = Rule | MemberRules | None
+
+
 def rule_for(
     scorer: StoredScorer,
     settings: Mapping[str, Any],
     pairs: Pairs,
     ridge: Mapping[str, Any] | None = None,
-) -> Rule | None:
+) -> AnyRule:
     """What turns histories into vectors of users; None for a model whose users are not vectors.
 
     `settings` are those of training. So are `pairs`, or the `ridge` is given that a rule for the
@@ -68,6 +90,8 @@ def rule_for(
     Raises:
         ModelError: The settings lack what the problem is made of.
     """
+    if isinstance(scorer, Blend):
+        return _rules_of_members(scorer, settings, pairs, ridge or {})
     if not isinstance(scorer, InnerProduct):
         return None
     try:
@@ -79,6 +103,27 @@ def rule_for(
             found=f"{type(error).__name__}: {error}",
             wanted="all settings, as a fit stores them",
         ) from error
+
+
+def _rules_of_members(
+    blend: Blend, settings: Mapping[str, Any], pairs: Pairs, ridges: Mapping[str, Any]
+) -> MemberRules:
+    tables = member_settings(blend, settings)
+    rules: list[Any] = [
+        rule_for(member, table, pairs, ridges.get(str(place)))
+        for place, (member, table) in enumerate(zip(blend.members, tables, strict=True))
+    ]
+    return MemberRules(tuple(rules))
+
+
+def member_settings(blend: Blend, settings: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The settings that each member was trained with; none of a blend put together by hand."""
+    tables = [
+        member["settings"]
+        for member in settings.get("members", [{"settings": {}}] * blend.n_members)
+    ]
+    require_fit("settings of members", len(tables), blend.n_members, "one for each member")
+    return tables
 
 
 def training_settings(table: Mapping[str, Any]) -> AnySettings | None:
@@ -105,6 +150,13 @@ def _rule_by_settings(
 ) -> Rule:
     items = scorer.items
     match settings:
+        case Settings(
+            encoder=LightGCN(normalize=normalize, popularity_term=term)
+            | Factorisation(normalize=normalize, popularity_term=term)
+        ) if normalize or term:
+            return AsScored.learnt(
+                scorer.users, items, pairs, normalize=normalize, popularity_term=term
+            )
         case SolverSettings(solver=WMF(confidence=a, l2=l2)):
             return WeightedRidge(items, 1, a, 1 + a, l2)
         case SolverSettings(solver=ImplicitALS(alpha=alpha, l2=l2)):
@@ -127,13 +179,33 @@ def loss_family(loss: Loss) -> LossFamily | None:
         return None
     normalised = isinstance(loss, DensityRatio)
     generator = loss.generator if isinstance(loss, DensityRatio) else "least-squares"
-    powers = {HardSampleWeights: 1, UniformWeights: 0, PopularityWeights: 0}
-    power = powers.get(type(loss.weights))
-    if power is None or (isinstance(loss.weights, PopularityWeights) and not normalised):
+    powers = _weight_powers(loss.weights)
+    if powers is None or (isinstance(loss.weights, PopularityWeights) and not normalised):
         return None  # their plain mean has a divisor of its own
     return LossFamily(
-        LINKS[loss.link], CURVATURES[generator], power, normalised, isinstance(loss, WeightedPU)
+        LINKS[loss.link],
+        _curvature(generator),
+        *powers,
+        self_normalised=normalised,
+        gain_by_prior=isinstance(loss, WeightedPU),
+        mixing=generator.mixing if isinstance(generator, RelativeRatio) else 0.0,
     )
+
+
+def _weight_powers(weights: Weights) -> tuple[float, float] | None:
+    """γ and δ of w⁻ = c_i r̂^γ and w⁺ = r̂^−δ; None for weights that are not of this form."""
+    match weights:
+        case HardSampleWeights():
+            return 1, 1
+        case RatioPowerWeights(positive_exponent=own, unlabelled_exponent=power):
+            return power, own
+    return (0, 0) if type(weights) in (UniformWeights, PopularityWeights) else None
+
+
+def _curvature(generator: AnyGenerator) -> Curvature:
+    if isinstance(generator, PowerDivergence):
+        return Curvature(1 - generator.exponent, 0)
+    return CURVATURES[generator]
 
 
 def _user_problem(
@@ -171,6 +243,8 @@ def _item_weights(settings: Settings, pairs: Pairs, n_items: int) -> NDArray[np.
     loss, batches = settings.risk, settings.batches
     assert isinstance(loss, DensityRatio | WeightedDRE | WeightedPU)
     assert isinstance(batches, UserBatches)
+    if isinstance(loss, DensityRatio) and loss.candidate_correction == "all-items":
+        return np.ones(n_items)
     weights = (degrees > 0).astype(np.float64)
     if isinstance(loss.weights, PopularityWeights):
         weights *= degrees.astype(np.float64) ** loss.weights.exponent
@@ -197,13 +271,18 @@ class Provenance(NamedTuple):
         since = _number(card, "pairs_since", 0, most=n_pairs)
         return cls(_number(card, "trained_items", n_items, most=n_items), n_pairs - since)
 
-    def written(
-        self, card: Mapping[str, Any], rule: Rule | None, *, n_pairs: int
-    ) -> dict[str, Any]:
+    def written(self, card: Mapping[str, Any], rule: AnyRule, *, n_pairs: int) -> dict[str, Any]:
         """The model card when it has so many pairs, with the ridge that training told."""
         since = {"pairs_since": n_pairs - self.n_pairs, "trained_items": self.n_items}
-        ridge = {"fold_in": rule.kept_ridge()} if isinstance(rule, UserProblem) else {}
-        return {**card, **since, **ridge}
+        ridge = _kept_ridge(rule)
+        return {**card, **since, **({"fold_in": ridge} if ridge else {})}
+
+
+def _kept_ridge(rule: AnyRule) -> dict[str, Any]:
+    if isinstance(rule, MemberRules):
+        kept = {str(place): _kept_ridge(one) for place, one in enumerate(rule.rules)}
+        return {place: ridge for place, ridge in kept.items() if ridge}
+    return rule.kept_ridge() if isinstance(rule, UserProblem) else {}
 
 
 def _number(card: Mapping[str, Any], name: str, otherwise: int, *, most: int) -> int:
@@ -246,13 +325,18 @@ class FoldedUsers:
         )
 
 
-def folded(scorer: StoredScorer, rule: Rule | None, histories: UserItems) -> FoldedUsers:
+def folded(scorer: StoredScorer, rule: AnyRule, histories: UserItems) -> FoldedUsers:
     """The users who have these histories; `rule` is needed where a user is a vector."""
+    if isinstance(scorer, Blend) and isinstance(rule, MemberRules):
+        pairs = zip(scorer.members, rule.rules, strict=True)
+        members = [folded(member, one, histories).scorer for member, one in pairs]
+        return FoldedUsers(scorer.with_members(members), histories)
     if isinstance(scorer, FromHistories):
         return FoldedUsers(scorer.with_histories(histories), histories)
     if isinstance(scorer, PopularityScorer):
         return FoldedUsers(replace(scorer, n_users=histories.n_users), histories)
     if isinstance(scorer, InnerProduct) and rule is not None:
+        assert not isinstance(rule, MemberRules)
         return FoldedUsers(scorer.with_users(rule(histories)), histories)
     raise ConfigError(
         "this kind of model takes no new users in",

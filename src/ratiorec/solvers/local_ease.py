@@ -1,0 +1,197 @@
+"""Linear regression of every item on its nearest items, by many small solutions."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from ratiorec.data.interactions import Interactions
+from ratiorec.kernels.blocks import Matrix, cut, for_each_block
+from ratiorec.scorers import FloatMatrix, Neighbours
+from ratiorec.solvers.ease import require_solved
+from ratiorec.solvers.neighbours import (
+    CommonUsers,
+    Nearest,
+    activity_weights,
+    find_nearest,
+    item_blocks,
+    most_neighbours,
+    neighbour_bytes,
+    walk_weights,
+)
+from ratiorec.solvers.settings import LocalEASE
+from ratiorec.solvers.solver import OneSweep, require_memory
+
+_BYTES_OF_SYSTEMS = 2**30  # a pass over all common users fills so many at once
+_LEAST_SYSTEMS = 64  # what is solved in one go
+_SYSTEMS_ON_GPU = 512
+_BYTES_PER_NEIGHBOUR = 48  # the table of neighbours, its order, and the solutions
+
+Table = NDArray[np.int64]
+
+
+def start_local_ease(
+    data: Interactions, settings: LocalEASE, *, device: torch.device, memory_mb: float
+) -> OneSweep:
+    """Local EASE before its neighbours are found."""
+    n = max(1, min(settings.n_neighbours, data.n_items - 1))
+    kept = neighbour_bytes(data, n) + _BYTES_PER_NEIGHBOUR * n * data.n_items
+    least = 3 * 4 * n * n * _LEAST_SYSTEMS
+    require_memory(
+        kept + least,
+        memory_mb=memory_mb,
+        solver=settings.name,
+        n_items=data.n_items,
+        instead="fewer solver.n_neighbours, item-knn or walk",
+    )
+    room = min(_BYTES_OF_SYSTEMS, memory_mb * 2**20 - kept - least)
+    n_at_once = max(_LEAST_SYSTEMS, int(room / (4 * n * n)))
+
+    def solve() -> Neighbours:
+        if device.type == "cuda" and _fits_whole(data.n_items, device):
+            return solve_by_whole_matrix(data, settings, n, device)
+        common = CommonUsers(data, activity_weights(data, settings.activity_exponent))
+        nearest = find_nearest(data, common, walk_weights(data, 0.5, 0.5), n)
+        problem = _Problem(data, common, settings, nearest, n)
+        weights = np.empty((data.n_items, n), np.float32)
+        # one buffer for all blocks: memory that is new to the process costs more than to fill it
+        buffer = np.empty((min(n_at_once, data.n_items), n, n), np.float32)
+        for items in cut(data.n_items, n_at_once):
+            problem.solve(items, buffer, weights[items], device)
+        found = weights[problem.is_neighbour]
+        return nearest._replace(similarities=found).as_scorer(data)
+
+    return OneSweep(solve)
+
+
+def _fits_whole(n_items: int, device: torch.device) -> bool:
+    """Whether a GPU can hold what the common users of any two items weigh, and as much again."""
+    return 2 * 4 * n_items**2 < torch.cuda.mem_get_info(device)[0]
+
+
+@torch.no_grad()
+def solve_by_whole_matrix(
+    data: Interactions, settings: LocalEASE, n: int, device: torch.device
+) -> Neighbours:
+    """The same where the whole matrix of common users is at hand: reading it is all there is."""
+    gram = _whole_gram(data, settings.activity_exponent, device)
+    degrees = torch.from_numpy(np.maximum(data.item_degrees, 1)).to(device, torch.float32)
+    ridges = torch.from_numpy(settings.ridges(data.item_degrees)).to(device)
+    popularity = torch.from_numpy(settings.popularity(data.item_degrees)).to(device)
+    counts, neighbours, weights = [], [], []
+    for items in cut(data.n_items, _SYSTEMS_ON_GPU):
+        cosines = gram[items] / (degrees[items, None] * degrees).sqrt()
+        cosines[
+            torch.arange(len(cosines), device=device),
+            torch.arange(items.start, items.stop, device=device),
+        ] = 0
+        nearest, near = cosines.topk(n)
+        there = nearest > 0
+        systems = gram[near.unsqueeze(-1), near.unsqueeze(-2)]
+        # a place without a neighbour stands alone, and its weight is 0
+        systems *= there.unsqueeze(-1) & there.unsqueeze(-2)
+        systems.diagonal(dim1=1, dim2=2).add_(ridges[near])
+        right = gram[items].gather(1, near) * there
+        factors, failed = torch.linalg.cholesky_ex(systems)
+        require_solved(not bool(failed.any()), settings)
+        found = torch.cholesky_solve(right.unsqueeze(-1), factors).squeeze(-1)
+        found *= popularity[near] / popularity[items, None]
+        counts.append(there.sum(1).cpu().numpy())
+        neighbours.append(near[there].cpu().numpy().astype(np.int32))
+        weights.append(found[there].cpu().numpy())
+    return Nearest(*map(np.concatenate, (counts, neighbours, weights))).as_scorer(data)
+
+
+def _whole_gram(data: Interactions, exponent: float, device: torch.device) -> Tensor:
+    """Xᵀ diag(w) X, some columns at a time."""
+    import scipy.sparse
+
+    shape = (data.n_users, data.n_items)
+    users = activity_weights(data, exponent)
+    values = np.ones(data.n_pairs) if users is None else users[data.pair_users]
+    pairs = scipy.sparse.csr_array(
+        (values.astype(np.float32), data.indices, data.indptr), shape=shape
+    )
+    by_item = pairs.T.tocsr()
+    indptr, users_of = by_item.indptr.astype(np.int64), by_item.indices.astype(np.int32)
+    weighted = Matrix(indptr, users_of, by_item.data, data.n_users, device)
+    gram = torch.empty((data.n_items, data.n_items), device=device)
+    for items in cut(data.n_items, _SYSTEMS_ON_GPU):
+        rows = users_of[indptr[items.start] : indptr[items.stop]].astype(np.int64)
+        places = np.repeat(np.arange(items.stop - items.start), np.diff(indptr)[items])
+        columns = torch.zeros((data.n_users, items.stop - items.start), device=device)
+        columns[torch.from_numpy(rows).to(device), torch.from_numpy(places).to(device)] = 1
+        gram[:, items] = weighted.multiply(columns)
+    return gram
+
+
+class _Problem:
+    """The regressions of all items, of which a block is set up and solved at a time."""
+
+    def __init__(
+        self,
+        data: Interactions,
+        common: CommonUsers,
+        settings: LocalEASE,
+        nearest: Nearest,
+        n: int,
+    ) -> None:
+        self._common = common
+        self._settings = settings
+        self._row_blocks = item_blocks(most_neighbours(data))
+        self.is_neighbour = np.arange(n) < nearest.n_neighbours[:, None]
+        # an item with fewer neighbours has the one after the last, of which nothing is known
+        self._table = np.full((data.n_items, n), data.n_items)
+        self._table[self.is_neighbour] = nearest.neighbours
+        self._cosines = np.zeros((data.n_items, n), np.float32)
+        self._cosines[self.is_neighbour] = nearest.similarities
+        degrees = np.maximum(data.item_degrees, 1).astype(np.float64)
+        self._lengths = np.append(np.sqrt(degrees), 1).astype(np.float32)
+        self._popularity = np.append(settings.popularity(data.item_degrees), np.float32(1))
+        self._ridges = np.append(settings.ridges(data.item_degrees), np.float32(1))
+
+    def solve(
+        self, items: slice, buffer: FloatMatrix, out: FloatMatrix, device: torch.device
+    ) -> None:
+        """Fill `out` with the weights of each item's neighbours [n_items, n]."""
+        table = self._table[items]
+        systems = buffer[: len(table)]
+        self._gather(table, systems.reshape(-1, table.shape[1]))
+        systems.reshape(len(table), -1)[:, :: table.shape[1] + 1] += self._ridges[table]
+        targets = self._cosines[items] * self._lengths[items, None] * self._lengths[table]
+
+        def one_block(rows: slice) -> None:
+            factors, failed = torch.linalg.cholesky_ex(torch.from_numpy(systems[rows]).to(device))
+            require_solved(not bool(failed.any()), self._settings)
+            right = torch.from_numpy(targets[rows]).to(device).unsqueeze(-1)
+            out[rows] = torch.cholesky_solve(right, factors).squeeze(-1).cpu().numpy()
+
+        for_each_block(one_block, cut(len(table), _LEAST_SYSTEMS))
+        if self._settings.popularity_exponent:
+            out *= self._popularity[table] / self._popularity[items, None]
+
+    def _gather(self, table: Table, systems: FloatMatrix) -> None:
+        """Fill in what the common users of any two neighbours of an item weigh [n_items·n, n].
+
+        A row of all items at a time is spread out and read at the neighbours of every item that
+        has the row's among its own: reading from what is in the cache is what makes it fast.
+        """
+        n_items, n = len(self._table), table.shape[1]
+        order = np.argsort(table, axis=None, kind="stable")
+        ends = np.searchsorted(table.ravel()[order], np.arange(n_items + 2))
+        systems[order[ends[n_items] :]] = 0
+
+        def one_block(rows: slice) -> None:
+            products = self._common.rows(rows)
+            row = np.zeros(n_items + 1, np.float32)
+            for place, item in enumerate(range(rows.start, rows.stop)):
+                asked = order[ends[item] : ends[item + 1]]
+                if len(asked):
+                    entries = slice(products.indptr[place], products.indptr[place + 1])
+                    row[products.indices[entries]] = products.data[entries]
+                    systems[asked] = row[table[asked // n]]
+                    row[products.indices[entries]] = 0
+
+        for_each_block(one_block, self._row_blocks)
