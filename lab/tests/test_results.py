@@ -14,7 +14,7 @@ import pytest
 from lab_support.fake_cells import keep, know
 from ratiorec.config import named_settings, preset, read_toml, settings_in
 from ratiorec.errors import ConfigError
-from ratiorec_lab.bench.race import settings_of
+from ratiorec_lab.bench.race import require_contenders
 from ratiorec_lab.reproduce.cells import cell_of
 from ratiorec_lab.reproduce.records import CellFiles
 from ratiorec_lab.results.__main__ import main
@@ -79,7 +79,8 @@ def faults_of_cell(path: Path, record: dict[str, Any]) -> Iterator[str]:
 
 
 def test_every_record_says_how_it_was_obtained() -> None:
-    records = [*RESULTS.glob("fit-*.json"), *(REPRODUCED / "cells").rglob("*.json")]
+    fits = [*RESULTS.glob("fit-*.json"), *RESULTS.glob("auto/*.json")]
+    records = [*fits, *(REPRODUCED / "cells").rglob("*.json")]
     bad = {path.name: told for path in records if (told := list(faults(path)))}
     assert records
     assert bad == {}
@@ -138,4 +139,4 @@ def test_every_case_that_is_a_preset_can_be_measured_again() -> None:
         for case in json.loads(path.read_bytes()).get("cases", []):
             label = case["name"] if case["target"] == "step" else case["execution"]
             if case["target"] in ("step", "fit", "frontier"):
-                settings_of(label.replace("+results/", f"+{RESULTS}/"))
+                require_contenders([label.replace("+results/", f"+{RESULTS}/")])

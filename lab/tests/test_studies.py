@@ -15,6 +15,7 @@ from ratiorec.data.split import LeaveLast, RatioSplit
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec_lab import studies
 from ratiorec_lab.studies import backends
+from ratiorec_lab.studies.__main__ import main as record_study
 from ratiorec_lab.studies.public_splits import place_and_share
 from ratiorec_lab.studies.study import measured
 
@@ -48,6 +49,21 @@ def test_a_record_holds_what_a_study_printed_and_how_it_was_obtained(tmp_path: P
     assert found["result"] == json.loads(done.stdout)
     assert found["result"]["size"] == {"users": 50, "items": 40, "pairs": 500}
     assert found["command"] == "python -m ratiorec_lab.studies.graph_memory " + " ".join(sizes)
+
+
+def test_a_record_is_named_by_its_data_and_what_is_one_already_is_not_kept_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(_with_results(tmp_path))
+
+    def told(result: dict[str, str]) -> list[str]:
+        done = subprocess.CompletedProcess([], 0, stdout=json.dumps(result))
+        monkeypatch.setattr(subprocess, "run", lambda *words, **options: done)
+        record_study("some")
+        return [path.name for path in (tmp_path / "results").iterdir()]
+
+    assert told({"target": "presets", "dataset": "gowalla"}) == []
+    assert told({"dataset": "gowalla", "part": "last"}) == ["bench-some-gowalla-last.json"]
 
 
 def _with_results(folder: Path) -> Path:

@@ -12,7 +12,7 @@ from ratiorec.model.artifact import Artifact
 from support.command_line import CommandLine, everything_in, full_disk
 from support.postgres_server import PASSWORD, PostgresServer
 from support.random_vectors import vector_model
-from support.small_scorers import popularity, random_rows
+from support.small_scorers import item_weights, random_rows
 from support.vector_server import vector_server
 
 __all__ = ["vector_server"]
@@ -40,6 +40,7 @@ def test_json_has_form_settings_recall_seconds_bytes_and_paths(
     assert found == {
         "form": "parquet",
         "settings": {"search": "exact", "dimension": 4},
+        "vectors": "exact",
         "recall": 1,
         "k": 5,
         "sample": 7,
@@ -61,14 +62,21 @@ def test_an_index_that_finds_too_little_is_refused_with_the_figure(
     assert everything_in(tmp_path) == before
 
 
-def test_a_model_without_vectors_is_refused(cli: CommandLine, tmp_path: Path) -> None:
-    plain = vector_model(9, 14, 3)
-    seen = random_rows(9, 14)
-    Artifact(popularity(seen, 14), plain.users, plain.items, seen).save("model")
-    assert (
-        "a model of kind popularity" in cli("export", "model", "--to", "numpy", "-o", "o").refusal
-    )
-    assert not (tmp_path / "o").exists()
+def test_a_model_without_vectors_is_approximated_and_says_so(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    plain, seen = vector_model(9, 14, 3), random_rows(9, 14)
+    Artifact(item_weights(seen, 14), plain.users, plain.items, seen).save("model")
+    options = ("--to", "numpy", "-o", "out", "-k", 3)
+    refusal = cli("export", "model", *options, "--dimension", 1).refusal
+    assert "of the model's own lists" in refusal
+    assert not (tmp_path / "out").exists()
+    outcome = cli("export", "model", *options, "--dimension", 1, "--min-recall", 0)
+    settings, recall, _ = outcome.err.splitlines()
+    assert settings == "numpy: search exact, dimension 1"
+    assert recall.endswith(" of the model's own lists, by approximate vectors, 9 users")
+    told = cli("export", "model", *options, "--min-recall", 0, "--json").json
+    assert (told["vectors"], told["settings"]["dimension"]) == ("approximate", 9)
 
 
 @pytest.mark.parametrize(
@@ -84,6 +92,7 @@ def test_a_model_without_vectors_is_refused(cli: CommandLine, tmp_path: Path) ->
         (("--to", "numpy", "-o", "out", "--min-recall", "95"), "where: --min-recall"),
         (("--to", "numpy", "-o", "out", "--k", "0"), "where: --k"),
         (("--to", "numpy", "-o", "out", "--sample", "0"), "where: --sample"),
+        (("--to", "numpy", "-o", "out", "--dimension", "0"), "where: --dimension"),
     ],
 )
 def test_a_request_that_makes_no_sense_is_refused_before_a_model_is_read(

@@ -27,11 +27,11 @@ def test_an_index_read_back_finds_what_was_measured_with_scores_as_they_are(
     trial = ExportTrial(k=10, n_users=60, min_recall=0.9)
     done = export(model, Faiss((index,)), tmp_path / "out", trial=trial)
     users = np.load(tmp_path / "out" / "user_vectors.npy")
-    evaluate_on_device = trial(Vectors.of(model))
+    judge = trial(Vectors.of(model))
     read = faiss.read_index(str(tmp_path / "out" / "index.faiss"))
-    scores, found = read.search(users[evaluate_on_device.users], 10)
-    assert evaluate_on_device.recall(found) == done.measured.recall >= 0.9
-    exact = model.scorer.scores(evaluate_on_device.users)
+    scores, found = read.search(users[judge.users], 10)
+    assert judge.recall(found) == done.measured.recall >= 0.9
+    exact = model.scorer.scores(judge.users)
     np.testing.assert_allclose(scores, np.take_along_axis(exact, found, axis=1), atol=1e-5)
 
 
@@ -88,13 +88,14 @@ def test_cells_find_long_vectors_wherever_they_point(tmp_path: Path) -> None:
     trial = ExportTrial(min_recall=0)
     few = Faiss((Ivf(250, (25,)),))
     recall = export(stretched, few, tmp_path / "out", trial=trial).measured.recall
-    evaluate_on_device = trial(Vectors.of(stretched))
+    vectors = Vectors.of(stretched)
+    judge = trial(vectors)
     plain = faiss.index_factory(16, "IVF250,Flat", faiss.METRIC_INNER_PRODUCT)
     faiss.extract_index_ivf(plain).cp.min_points_per_centroid = 1
-    plain.train(evaluate_on_device.items)
-    plain.add(evaluate_on_device.items)
+    plain.train(vectors.items)
+    plain.add(vectors.items)
     plain.nprobe = 25
-    assert recall > evaluate_on_device.recall(plain.search(evaluate_on_device.vectors, 20)[1]) + 0.1
+    assert recall > judge.recall(plain.search(judge.vectors, 20)[1]) + 0.1
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 
 from ratiorec.errors import ConfigError, MissingExtraError, StorageError
 from ratiorec.export import FORMS, ExportTrial, export
+from ratiorec.export.vectors import Judge
 from ratiorec.files import sha256_of
 from ratiorec.model.artifact import Artifact
 from support.command_line import everything_in, full_disk
@@ -137,10 +138,8 @@ def test_a_missing_library_is_named_with_the_command_that_adds_it(
 def test_vectors_that_were_not_written_as_they_are_would_be_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ratiorec.export import arrays as numpy_arrays
-
-    lists = numpy_arrays.exact_lists
-    monkeypatch.setattr(numpy_arrays, "exact_lists", lambda u, v, k: lists(-u, v, k))
+    lists = Judge.exact_lists
+    monkeypatch.setattr(Judge, "exact_lists", lambda judge, u, v: lists(judge, -u, v))
     with pytest.raises(ConfigError, match="finds too little"):
         export(small_model(), FORMS["numpy"], tmp_path / "out", trial=ExportTrial(k=5))
     assert everything_in(tmp_path) == {}

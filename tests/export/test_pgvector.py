@@ -16,6 +16,7 @@ from ratiorec.export.pgvector import IndexPlan, VectorTable, as_text, plans_for
 from ratiorec.model.artifact import Artifact
 from support.postgres_server import PASSWORD, PostgresServer
 from support.random_vectors import vector_model
+from support.small_scorers import item_weights, random_rows
 from support.vector_server import has_vector
 
 HOSTILE = ['items"; DROP TABLE users; --', "items; --", "", "a.b", "é", "1st", "x" * 64, 'a"b']
@@ -143,6 +144,19 @@ def test_the_table_says_what_was_measured(vector_server: PostgresServer) -> None
     export_to_postgres(vector_model(5, 30, 3), url)
     comment = vector_server.execute("SELECT obj_description('items'::regclass)", url)[0][0]
     assert comment.startswith('ratiorec export: {"settings": {"index": "hnsw"')
+
+
+def test_approximate_vectors_are_measured_through_the_index_and_called_so(
+    vector_server: PostgresServer,
+) -> None:
+    url, plain = vector_server.new_database(), vector_model(60, 200, 8)
+    seen = random_rows(60, 200)
+    model = replace(plain, scorer=item_weights(seen, 200), seen=seen)
+    done = export_to_postgres(model, url, trial=ExportTrial(k=5, min_recall=0.3), dimension=40)
+    assert done.vectors == "approximate"
+    assert 0.3 <= done.measured.recall <= 1
+    comment = vector_server.execute("SELECT obj_description('items'::regclass)", url)[0][0]
+    assert '"vectors": "approximate"' in comment
 
 
 def test_a_table_in_another_schema_is_replaced_there(vector_server: PostgresServer) -> None:

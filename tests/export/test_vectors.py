@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,7 @@ from ratiorec.errors import ConfigError, DataError
 from ratiorec.export import Vectors
 from ratiorec.export import vectors as module
 from ratiorec.model.artifact import Artifact
-from ratiorec.scorers import InnerProduct
+from ratiorec.scorers import Blend, InnerProduct
 from ratiorec.scorers.scorer import UserItems
 from support.small_models import small_model
 from support.small_scorers import MAKERS, random_rows
@@ -31,10 +33,38 @@ def test_inner_products_of_the_vectors_are_the_scores(kind: str) -> None:
     )
 
 
-@pytest.mark.parametrize("kind", ["popularity", "item_weights", "neighbours"])
-def test_a_model_without_vectors_is_refused_with_what_to_do_instead(kind: str) -> None:
-    with pytest.raises(ConfigError, match=rf"found: a model of kind {kind};.*recommend MODEL"):
-        Vectors.of(model_of(kind))
+def blend_of(*kinds: str) -> Artifact:
+    model = model_of("inner_product")
+    members = tuple(MAKERS[kind](model.seen, len(model.items)) for kind in kinds)
+    weights = np.linspace(1, 0.3, len(kinds), dtype=np.float32)
+    return replace(model, scorer=Blend(members, weights))
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        model_of("popularity"),
+        blend_of("inner_product", "item_factors", "autoencoder"),
+        blend_of("popularity", "inner_product"),
+        blend_of("popularity", "popularity"),
+    ],
+)
+def test_a_blend_of_inner_products_and_popularity_is_exact_but_for_a_constant_of_each_user(
+    model: Artifact,
+) -> None:
+    vectors = Vectors.of(model)
+    assert vectors.kind == "exact"
+    users = np.array([7, 1, 3])
+    given = vectors.users(users) @ vectors.items.T
+    expected = model.scorer.scores(users)
+    offset = (given - expected).mean(1, keepdims=True)
+    np.testing.assert_allclose(given - offset, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("model", [model_of("inner_product"), blend_of("item_factors")])
+def test_exact_vectors_have_no_other_dimension(model: Artifact) -> None:
+    with pytest.raises(ConfigError, match="where: --dimension; found: 8, of a model with"):
+        Vectors.of(model, dimension=8)
 
 
 def test_blocks_of_users_are_all_users_in_order(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ratiorec.errors import ConfigError, ModelError
 from ratiorec.scorers import Blend, Factored, InnerProduct, PopularityScorer, StoredScorer
-from ratiorec.scorers.blend import standardise
+from ratiorec.scorers.blend import Narrowing, standardise
 from support.small_scorers import (
     blend,
     inner_product,
@@ -69,6 +69,24 @@ def test_the_scale_of_a_member_does_not_matter(scale: float, seed: int) -> None:
     plain = Blend((InnerProduct(users, items), other), weights)
     scaled = Blend((InnerProduct(users * np.float32(scale), items), other), weights)
     np.testing.assert_allclose(scaled.scores(USERS), plain.scores(USERS), atol=1e-4)
+
+
+def test_narrowed_vectors_are_mapped_before_the_product() -> None:
+    members = (inner_product(HISTORIES, 40), item_factors(HISTORIES, 40))
+    wide = Blend(members, np.array([0.6, 0.4], np.float32))
+    maps = Narrowing(random_floats(21, 4), random_floats(21, 4))
+    narrow = Blend(members, wide.weights, maps)
+    users, items = wide.joined_users(USERS).astype(np.float64), wide.joined_items
+    expected = (users @ maps.users) @ (items @ maps.items).T
+    np.testing.assert_allclose(narrow.scores(USERS), expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(20, 4), (21, 5), (21,)])
+def test_a_narrowing_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+    members = (inner_product(HISTORIES, 40), item_factors(HISTORIES, 40))
+    maps = Narrowing(random_floats(21, 4), random_floats(*shape))
+    with pytest.raises(ModelError, match="narrow_items"):
+        Blend(members, np.ones(2, np.float32), maps)
 
 
 def test_a_row_does_not_depend_on_the_other_users() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.store import read_model, write_model
-from ratiorec.scorers import InnerProduct, ItemWeights, PopularityScorer
+from ratiorec.scorers import Blend, InnerProduct, ItemFactors, ItemWeights, PopularityScorer
 from ratiorec.serve.answers import POINTS
 from ratiorec.serve.models import ModelInUse
 from ratiorec.serve.security import HEADERS, Keys
@@ -21,7 +22,7 @@ from ratiorec.serve.service import Limits, Service
 from ratiorec_lab.report.style import colour_rules
 from support.asgi_client import Client
 from support.small_models import numbered_model, small_model
-from support.small_scorers import rows_of
+from support.small_scorers import random_floats, rows_of
 
 
 def client_of(artifact: Artifact, folder: Path, limits: Limits | None = None) -> Client:
@@ -113,6 +114,31 @@ def test_a_contribution_is_what_the_score_loses_without_the_item(
     found = {part["item_id"]: part["contribution"] for part in answer["history"]}
     assert found == pytest.approx(expected, abs=1e-6)
     assert list(found.values()) == sorted(found.values(), reverse=True)
+
+
+def blended(artifact: Artifact) -> Artifact:
+    """A blend of vectors and item-item weights; it is trained by nobody, so members fold in."""
+    factors = ItemFactors(random_floats(30, 9), random_floats(30, 9)[::-1], artifact.seen)
+    weights = ItemWeights(random_floats(30, 30), artifact.seen)
+    return replace(artifact, scorer=Blend((factors, weights), np.array([0.7, 0.3], np.float32)))
+
+
+def test_of_a_blend_the_parts_of_its_members_add_up_to_the_score(
+    artifact: Artifact, tmp_path: Path
+) -> None:
+    asked = {"history": ["item1", "item5", "item9"], "item": "item2"}
+    answer = client_of(blended(artifact), tmp_path / "model").post("/v1/why", asked).json
+    assert [part["member"] for part in answer["members"]] == ["item_factors", "item_weights"]
+    assert [part["weight"] for part in answer["members"]] == pytest.approx([0.7, 0.3])
+    factors, weights = (part["contribution"] for part in answer["members"])
+    assert factors + weights == pytest.approx(answer["score"], abs=1e-5)
+    said = random_floats(30, 30)[[1, 5, 9]].sum(0)
+    assert weights == pytest.approx(0.3 * (said[2] - said.mean()) / said.std(), abs=1e-5)
+
+
+def test_a_model_that_is_no_blend_has_no_members(client: Client) -> None:
+    asked = {"history": ["item1"], "item": "item2"}
+    assert "members" not in client.post("/v1/why", asked).json
 
 
 def test_the_only_item_is_compared_with_nobody(client: Client) -> None:

@@ -17,12 +17,12 @@ import pytest
 from ratiorec.config import to_table
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
-from ratiorec.scorers import ItemWeights
+from ratiorec.scorers import Blend, ItemWeights
 from ratiorec.settings import Settings, UserBatches
 from support.browser import visit
 from support.serve_process import PATIENCE, ServerProcess, running
 from support.small_models import small_model
-from support.small_scorers import rows_of
+from support.small_scorers import random_floats, rows_of
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="no selenium")
 NPM = shutil.which("npm")
@@ -31,6 +31,12 @@ CURVE = [
     {"phase": "search", "epoch": n, "step": 10 * n, "risk": 1 / n, "seconds": n}
     | {"validation": {"recall@20": 1 - 1 / n}}
     for n in range(1, 6)
+]
+MEMBERS = [
+    {"name": "walk", "why": "chosen", "weight": 0.75, "seconds": 1.25, "settings": {}}
+    | {"validation": {"ndcg@20": 0.123456}, "lead": [-0.0456, 0.0012]},
+    {"name": "softmax", "why": "left out: about 40 s needed, 12 s left", "weight": 0.0}
+    | {"seconds": 0.0, "validation": None, "lead": None, "settings": None},
 ]
 SETTINGS = to_table(Settings(batches=UserBatches(20, min_steps_per_epoch=1)))
 HOSTILE = "<img src=x onerror=document.title='broken'>"
@@ -53,6 +59,7 @@ def explored_model() -> Artifact:
             "validation": {"recall@20": 0.8},
             "test": {"recall@20": 0.75},
             "curve": CURVE,
+            "members": MEMBERS,
         },
     )
 
@@ -324,6 +331,24 @@ def test_why_names_the_items_of_the_history(explorer: Explorer) -> None:
     assert explorer.focused() == f"Why {explorer.recommended()[0]}?"
 
 
+def test_why_of_a_blend_has_the_part_of_each_member(browser: Any, tmp_path: Path) -> None:
+    model = explored_model()
+    members = tuple(ItemWeights(random_floats(30, 30)[::s], model.seen) for s in (1, -1))
+    blend = Blend(members, np.array([0.7, 0.3], np.float32))
+    replace(model, scorer=blend, settings={}).save(tmp_path / "model")
+    with running(tmp_path / "model", tmp_path / "log") as server:
+        explorer = Explorer(browser, server).opened(width=400, scheme="dark")
+        explorer.one("#user").send_keys("user3", ENTER)
+        explorer.until(lambda: explorer.recommended())
+        score = float(explorer.texts("#recommendations .value")[0].removeprefix("score "))
+        explorer.one("#recommendations li:first-child .actions button:last-child").click()
+        explorer.until(lambda: explorer.one("#panel").is_displayed())
+        assert explorer.texts("#panel-members-list .name") == ["item_weights"] * 2
+        parts = [float(text) for text in explorer.texts("#panel-members-list .value")]
+        assert sum(parts) == pytest.approx(score, abs=0.02)
+        explorer.severe()  # the 404 of the map
+
+
 def test_a_similar_item_is_added_from_the_panel(explorer: Explorer) -> None:
     explorer.opened()
     explorer.all("#suggestions button")[0].click()
@@ -359,11 +384,37 @@ def test_the_card_has_metrics_and_curves(explorer: Explorer) -> None:
     )
     facts = dict(zip(explorer.texts("#card dt"), explorer.texts("#card dd"), strict=True))
     assert (facts["pairs"], facts["pairs since training"]) == ("1,234", "1,500")
-    cells = explorer.texts("#card table :is(th, td)")
+    cells = explorer.texts("#card div:not(.wide) > table :is(th, td)")
     assert cells == ["metric", "validation", "test", "recall@20", "0.8000", "0.7500"]
     labels = [drawing.get_attribute("aria-label") for drawing in explorer.all("#card svg")]
     assert labels[0].startswith("risk (search): from 1.00 at step 10 to 0.200 at step 50")
     assert labels[1].startswith("validation recall@20 (search)")
+
+
+def test_the_card_has_what_an_automatic_choice_has_tried(explorer: Explorer) -> None:
+    explorer.opened()
+    region = explorer.one("#card .wide")
+    assert region.get_attribute("aria-label") == "What was tried, a table"
+    rows = [
+        [cell.text for cell in row.find_elements("css selector", "th, td")]
+        for row in region.find_elements("css selector", "tr")
+    ]
+    assert rows == [
+        ["model", "nDCG@20", "less the chosen", "seconds", "weight", "why"],
+        ["walk", "0.1235", "−0.0456 to +0.0012", "1.3", "0.75", "chosen"],
+        ["softmax", "–", "–", "–", "–", "left out: about 40 s needed, 12 s left"],
+    ]
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_reason_is_readable_on_a_narrow_screen(explorer: Explorer, width: int) -> None:
+    explorer.opened(width=width)
+    script = (
+        "const e = document.querySelectorAll('.words')[1]; return [e.clientWidth, e.clientHeight]"
+    )
+    across, down = explorer.run(script)
+    assert across >= 200
+    assert down < 100
 
 
 def test_a_name_that_is_markup_is_shown_as_text(explorer: Explorer) -> None:

@@ -18,6 +18,7 @@ from ratiorec.scorers import (
     StoredScorer,
     WalkScorer,
 )
+from ratiorec.scorers.blend import Narrowing
 from ratiorec.scorers.scorer import UserItems
 
 Maker = Callable[[UserItems, int], StoredScorer]
@@ -97,7 +98,8 @@ def autoencoder(
 def blend(histories: UserItems, n_items: int) -> Blend:
     makers = (inner_product, neighbours, item_factors, popularity)
     members = tuple(make(histories, n_items) for make in makers)
-    return Blend(members, np.array([0.5, 0.25, 0.15, 0.1], np.float32))
+    maps = Narrowing(random_floats(12 + 9, 15), random_floats(12 + 9, 15))
+    return Blend(members, np.array([0.5, 0.25, 0.15, 0.1], np.float32), maps)
 
 
 MAKERS: Mapping[str, Maker] = {

@@ -12,7 +12,12 @@ from ratiorec.kernels.gpu_topk import BestOfEach
 from ratiorec.scorers import Blend, InnerProduct
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.training import blending
-from ratiorec.training.blending import CandidateScores, difference, search_weights
+from ratiorec.training.blending import (
+    CandidateScores,
+    difference,
+    narrowed,
+    search_weights,
+)
 from support.small_scorers import random_floats, random_rows
 
 N_USERS, N_ITEMS = 60, 90
@@ -123,3 +128,37 @@ def test_members_that_differ_by_chance_alone_share_a_weight(
     assert weights[0] == weights[2] > 0
     assert weights.sum() == pytest.approx(1)
     np.testing.assert_allclose(ndcg, table.ndcg(weights), atol=1e-12)
+
+
+def inner(dimension: int, rank: int, seed: int) -> InnerProduct:
+    """A model of `dimension` whose scores have a lower rank."""
+    rng = np.random.default_rng(seed)
+    low = [rng.standard_normal((n, rank)) for n in (N_USERS, N_ITEMS)]
+    wide = rng.standard_normal((rank, dimension))
+    users = low[0] @ wide
+    items = low[1] @ np.linalg.pinv(wide).T
+    return InnerProduct(users.astype(np.float32), items.astype(np.float32))
+
+
+def test_narrowing_keeps_scores_whose_rank_is_low() -> None:
+    blend = Blend((inner(24, 3, 0), inner(30, 4, 1)), np.array([0.7, 0.3], np.float32))
+    narrow = narrowed(blend, 7)
+    users = np.arange(N_USERS)
+    assert narrow.joined_users(users).shape == (N_USERS, 7)
+    np.testing.assert_allclose(narrow.scores(users), blend.scores(users), atol=1e-3)
+
+
+def test_narrowing_is_as_near_as_any_matrix_of_its_rank() -> None:
+    members = (inner(24, 20, 2), inner(24, 20, 3))
+    blend = Blend(members, np.array([0.5, 0.5], np.float32))
+    scores = blend.scores(np.arange(N_USERS)).astype(np.float64)
+    found = narrowed(blend, 10).scores(np.arange(N_USERS))
+    singular = np.linalg.svd(scores, compute_uv=False)
+    assert np.square(found - scores).sum() == pytest.approx(
+        np.square(singular[10:]).sum(), rel=1e-3
+    )
+
+
+def test_a_blend_of_few_dimensions_stays_as_it_is() -> None:
+    blend = Blend((inner(8, 3, 0), inner(8, 3, 1)), np.array([0.7, 0.3], np.float32))
+    assert narrowed(blend, 16) is blend

@@ -8,7 +8,8 @@ import pytest
 
 from ratiorec_lab.bench.case import Case, Measured
 from ratiorec_lab.bench.clock import Ceilings, Floor, Times
-from ratiorec_lab.bench.page import _TITLES, frontier_chart, write_page
+from ratiorec_lab.bench.frontier_chart import frontier_chart
+from ratiorec_lab.bench.page import _TITLES, write_page
 from ratiorec_lab.bench.targets import TARGETS
 
 CEILINGS = {"cpu": Ceilings({"float32": 1e11}, 2e10)}
@@ -62,12 +63,12 @@ def test_several_targets_are_sections_of_one_page(tmp_path: Path) -> None:
     assert written(tmp_path, "risk", "step", "frontier").count("<svg") == 3
 
 
-def model(name: str, *points: tuple[float, float]) -> Case:
+def model(name: str, *points: tuple[float, float]) -> dict[str, Any]:
     curve = [{"seconds": seconds, "recall@20": quality} for seconds, quality in points]
-    return Case("fit", name, "cpu", {}, Times((1.0,)), None, figures={"curve": curve})
+    return {"execution": name, "curve": curve}
 
 
-def dots(*cases: Case) -> tuple[list[int], set[str]]:
+def dots(*cases: dict[str, Any]) -> tuple[list[int], set[str]]:
     """How many dots each line has, and what is written."""
     root = ET.fromstring(frontier_chart(cases, title="T"))
     lines = [group for group in root.iter("g") if group.get("class") == "line"]
@@ -88,6 +89,18 @@ def test_models_that_are_solved_are_points_with_their_names() -> None:
     counts, written = dots(*solved)
     assert counts == [1] * 8
     assert {f"p{k}" for k in range(8)} <= written
+
+
+def test_automatic_choices_are_one_line_and_so_is_the_best_of_the_rival() -> None:
+    counts, written = dots(
+        model("auto@30", (28.0, 0.19)),
+        model("implicit-als:solver.dimension=64", (4.0, 0.14)),
+        model("auto@5", (4.5, 0.18)),
+        model("implicit-als:solver.dimension=128", (8.0, 0.16)),
+        model("item-knn", (3.0, 0.15)),
+    )
+    assert counts == [2, 4, 1]
+    assert {"auto", "implicit-als, best so far", "item-knn"} <= written
 
 
 def test_models_without_a_curve_are_no_data() -> None:

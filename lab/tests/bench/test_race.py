@@ -16,7 +16,7 @@ from ratiorec.settings import PairBatches, Settings, SolverSettings
 from ratiorec.training.loop import start_run as real_start_run
 from ratiorec_lab.bench import race as race_module
 from ratiorec_lab.bench.clock import Conditions
-from ratiorec_lab.bench.race import Contender, race, require_contenders, settings_of
+from ratiorec_lab.bench.race import Contender, budget_of, race, require_contenders, settings_of
 from support.quick_presets import Failing
 
 CPU = torch.device("cpu")
@@ -228,3 +228,13 @@ def test_a_contender_comes_once() -> None:
     require_contenders(["dre-mf", "dre-mf:training.l2=1"])
     with pytest.raises(ConfigError, match="listed twice"):
         require_contenders(["dre-mf", "ease", "dre-mf"])
+
+
+def test_the_automatic_choice_has_a_budget_behind_its_name() -> None:
+    require_contenders(["auto@5", "auto@30", "ease"])
+    assert budget_of("auto@0.5") == 0.5
+    for name in ("auto", "auto@", "auto@0", "auto@-1", "auto@inf", "auto@soon"):
+        with pytest.raises(ConfigError, match="such as auto@30"):
+            require_contenders([name])
+    with pytest.raises(ConfigError, match="twice"):
+        require_contenders(["auto@5", "auto@5"])

@@ -9,11 +9,13 @@ import pytest
 
 from ratiorec import presets
 from ratiorec.solvers.settings import ImplicitALS
+from ratiorec.training import auto
 from ratiorec.training.experiment import fit
 from ratiorec.training.fit import FitOptions
+from ratiorec.training.portfolio import Candidate
 from ratiorec_lab.bench import training
 from ratiorec_lab.bench.clock import USUAL, Conditions
-from ratiorec_lab.bench.race import settings_of
+from ratiorec_lab.bench.race import budget_of, settings_of
 from support.quick_presets import failing, use_presets
 
 ALS = presets.PRESETS["implicit-als"]
@@ -111,6 +113,40 @@ def test_the_figures_are_those_of_the_test_part(unhurried: Conditions) -> None:
         assert case.figures[name] == pytest.approx(model.card["test"][name], abs=1e-5)
 
 
+def test_an_automatic_choice_is_a_point_with_its_members(
+    unhurried: Conditions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    candidates = [
+        Candidate("popularity", (presets.PRESETS["popularity"],), is_floor=True),
+        Candidate("item-knn", (presets.PRESETS["item-knn"],)),
+    ]
+    monkeypatch.setattr(auto, "portfolio", lambda data, device: candidates)
+    found = training.measure_frontier(replace(unhurried, presets=("item-knn", "auto@20")))
+    solved, chosen = found.cases
+    (point,) = chosen.figures["curve"]
+    assert chosen.seconds == pytest.approx(point["seconds"], abs=0.001)
+    assert chosen.seconds < 20
+    model = fit(unhurried.dataset, device="cpu", options=FitOptions(max_seconds=20))
+    assert chosen.figures["recall@20"] == pytest.approx(model.card["test"]["recall@20"], abs=1e-5)
+    members = {one["name"]: one for one in chosen.figures["members"]}
+    assert list(members) == ["popularity", "item-knn"]
+    assert all(member["seconds"] > 0 for member in members.values())
+    assert "members" not in solved.figures
+    assert found.to_json()[1]["members"] == chosen.figures["members"]
+
+
+def test_an_automatic_choice_that_fails_is_left_out(
+    unhurried: Conditions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*arguments: object) -> None:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(auto, "portfolio", no_room)
+    found = training.measure_frontier(replace(unhurried, presets=("auto@20", "item-knn")))
+    assert [case.backend for case in found.cases] == ["item-knn"]
+    assert found.left_out == {"auto@20": "no room"}
+
+
 def test_what_cannot_run_is_left_out_with_the_reason(unhurried: Conditions) -> None:
     found = training.measure_frontier(replace(unhurried, presets=("broken", "item-knn")))
     assert [case.backend for case in found.cases] == ["item-knn"]
@@ -118,7 +154,7 @@ def test_what_cannot_run_is_left_out_with_the_reason(unhurried: Conditions) -> N
 
 
 def test_all_that_race_without_being_asked_for_are_presets() -> None:
-    names = {name.split(":")[0] for name in training.CURVES}
+    names = {name.split(":")[0] for name in training.CURVES if budget_of(name) is None}
     assert names <= EVERY_PRESET
     assert {"dregn-cf", "dregn-cf-fast", "implicit-als", "item-knn", "ease"} <= names
 

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lab_support.markdown import cells, rows
 from ratiorec_lab.bench.targets import TARGETS
 from ratiorec_lab.bench.words import milestones
 from ratiorec_lab.results import performance
@@ -88,8 +89,71 @@ def test_every_image_of_growth_is_drawn(tmp_path: Path) -> None:
         assert "tiled" in image
 
 
+def frontier_record() -> dict[str, Any]:
+    """A race of two automatic choices with a rival and one more."""
+
+    def raced(name: str, seconds: float, recall: float, **more: Any) -> dict[str, Any]:
+        curve = [{"seconds": seconds, "recall@20": recall}]
+        figures = {"recall@20": recall, "ndcg@20": recall, "curve": curve}
+        return CASE | {"target": "frontier", "execution": name, "seconds": seconds} | figures | more
+
+    walk = {"name": "walk", "why": "chosen", "validation": {"ndcg@20": 0.1}, "weight": 1.0}
+    walk |= {"seconds": 2.0, "refit_seconds": 0.5}
+    late = {"name": "softmax", "why": "left out: about 40 s needed, 3 s left", "validation": None}
+    late |= {"seconds": 0.0, "refit_seconds": 0.0, "weight": 0.0}
+    judged = late | {"validation": {"ndcg@20": 0.1}, "seconds": 12.0, "refit_seconds": 3.0}
+    halves = [walk | {"weight": 0.4}, judged | {"weight": 0.6}]
+    cases = [
+        raced("auto@30", 29.0, 0.19, members=halves),
+        raced("auto@5", 4.9, 0.18, members=[walk, late]),
+        raced("implicit-als:solver.dimension=64", 4.0, 0.14),
+        raced("implicit-als:solver.dimension=128", 8.0, 0.16),
+        raced("item-knn", 6.0, 0.165),
+    ]
+    return RECORD | {"target": "frontier", "cases": cases}
+
+
+def test_every_budget_stands_beside_the_best_that_was_there_by_then(tmp_path: Path) -> None:
+    (tmp_path / "bench-frontier-cpu.json").write_text(json.dumps(frontier_record()))
+    text = performance.tables(tmp_path)["auto-budgets"]
+    short, long = rows(text)
+    assert short == {
+        "data set": "gowalla",
+        "device": "2 cores, AMD",
+        "budget": "5 s",
+        "wall clock": "4.9 s",
+        "R@20 of `auto`": ".1800",
+        "nDCG@20": ".1800",
+        "`implicit`'s best by then": ".1400 (implicit-als 64)",
+        "best of the others by then": "none",
+    }
+    assert long["`implicit`'s best by then"] == ".1600 (implicit-als 128)"
+    assert long["best of the others by then"] == ".1650 (item-knn)"
+    assert text.endswith("(frontier-cpu.svg)")
+
+
+def test_the_seconds_of_each_member_stand_under_its_budget(tmp_path: Path) -> None:
+    (tmp_path / "bench-frontier-cpu.json").write_text(json.dumps(frontier_record()))
+    assert cells(performance.tables(tmp_path)["auto-members"]) == [
+        ["gowalla, 2 cores, AMD", "within 5 s", "within 30 s"],
+        ["walk", "2 s + 500 ms, weight 1.00", "2 s + 500 ms, weight .40"],
+        ["softmax", "left out: about 40 s needed, 3 s left", "12 s + 3 s, weight .60"],
+    ]
+
+
+def test_the_frontier_is_drawn_where_an_automatic_choice_took_part(tmp_path: Path) -> None:
+    (tmp_path / "bench-frontier-cpu.json").write_text(json.dumps(frontier_record()))
+    without = frontier_record()
+    without["cases"] = [case | {"device": "cuda"} for case in without["cases"][2:]]
+    (tmp_path / "bench-frontier-gpu.json").write_text(json.dumps(without))
+    assert list(performance.images(tmp_path)) == ["frontier-cpu.svg"]
+    assert "implicit-als, best so far" in performance.images(tmp_path)["frontier-cpu.svg"]
+    assert len(rows(performance.tables(tmp_path)["auto-budgets"])) == 2
+
+
 def test_without_measurements_there_are_no_images(tmp_path: Path) -> None:
     assert performance.images(tmp_path) == {}
+    assert performance.tables(tmp_path)["auto-members"] == "Not measured yet."
 
 
 def test_every_target_has_its_place_on_the_page() -> None:

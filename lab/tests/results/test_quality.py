@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lab_support.fake_cells import GPU, keep, know, metrics, record_of
+from lab_support.markdown import rows
 from ratiorec.presets import PRESETS
 from ratiorec_lab.reproduce.cells import Cell, cell_of
 from ratiorec_lab.reproduce.plan import Plan
@@ -43,12 +44,6 @@ def write_cells(folder: Path, cells: list[Cell], **given: Any) -> None:
 def write_fit(folder: Path, preset: str, name: str = "fit-one.json", **given: Any) -> None:
     fit = record_of(cell(preset), curve=REFIT, peak_memory_mb=1024, **given)
     (folder / name).write_text(json.dumps(fit))
-
-
-def rows(text: str) -> list[dict[str, str]]:
-    """The rows of a table, by column."""
-    header, _, *found = (line.strip("| ").split(" | ") for line in text.splitlines() if "|" in line)
-    return [dict(zip(header, row, strict=True)) for row in found]
 
 
 def test_a_line_is_the_mean_of_its_cells_with_students_interval(tmp_path: Path) -> None:

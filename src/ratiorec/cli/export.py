@@ -34,11 +34,18 @@ def export(
         Path | None, typer.Option("-o", "--output", help="Folder to write: new, or an export.")
     ] = None,
     min_recall: Annotated[
-        float, typer.Option(help="Least recall against exact search; below, nothing is written.")
+        float, typer.Option(help="Least recall of the exact lists; below, nothing is written.")
     ] = 0.95,
     k: Annotated[int, typer.Option("-k", "--k", help="Length of the lists compared.")] = 20,
     sample: Annotated[int, typer.Option(help="Users whose lists are compared.")] = 1000,
     seed: Annotated[int, typer.Option(help="Which users these are.")] = 0,
+    dimension: Annotated[
+        int | None,
+        typer.Option(
+            help="Length of approximate vectors, for scores that are no inner products (walks, "
+            "item-item models, blends with them); 128 to 1024 are tried in turn if left."
+        ),
+    ] = None,
     url: Annotated[
         str | None, typer.Option(help="Database of pgvector: postgresql://USER@HOST/NAME.")
     ] = None,
@@ -46,22 +53,36 @@ def export(
     json: o.Json = False,
 ) -> None:
     """Vectors or an index for other programs, held against exact search before it is kept."""
-    from ratiorec.export import FORMS, ExportTrial, Pgvector, export_to_postgres
+    from ratiorec.cli.progress import users_bar
+    from ratiorec.export import FORMS, ExportTrial, LowRank, Pgvector, export_to_postgres
     from ratiorec.export import export as export_to_folder
     from ratiorec.export.exporting import require_replaceable
     from ratiorec.model.artifact import Artifact
 
     trial = ExportTrial(k, sample, min_recall, seed)
+    if dimension is not None:
+        LowRank(dimension)  # a wrong one is told before a large model is read
     started = time.perf_counter()
     if to == "pgvector":
         address = _address(url, output)
         name = "items" if table is None else table
         Pgvector.at(address, name)  # a wrong name is told before a large model is read
-        exported = export_to_postgres(Artifact.load(model), address, name, trial=trial)
+        with users_bar("approximating lists") as bar:
+            exported = export_to_postgres(
+                Artifact.load(model), address, name, trial=trial, dimension=dimension, progress=bar
+            )
     else:
         folder = _folder(to, output, url, table)
         require_replaceable(folder)
-        exported = export_to_folder(Artifact.load(model), FORMS[to], folder, trial=trial)
+        with users_bar("approximating lists") as bar:
+            exported = export_to_folder(
+                Artifact.load(model),
+                FORMS[to],
+                folder,
+                trial=trial,
+                dimension=dimension,
+                progress=bar,
+            )
     _print_summary(exported, output, time.perf_counter() - started, json=json)
 
 
@@ -108,8 +129,10 @@ def _print_summary(exported: Exported, output: Path | None, seconds: float, *, j
     place = exported.place
     where = f"table {place['table']} of {place['database']}" if place else str(output)
     o.say(f"{exported.form}: {in_words(exported.measured.settings)}")
+    exact = exported.vectors == "exact"
     o.say(
-        f"recall@{exported.k} {exported.measured.recall:.4f} of exact search, "
-        f"{exported.n_users:,} users"
+        f"recall@{exported.k} {exported.measured.recall:.4f} of "
+        + ("exact search" if exact else "the model's own lists, by approximate vectors")
+        + f", {exported.n_users:,} users"
     )
     o.say(f"{exported.n_bytes:,} bytes in {where}, {seconds:.1f} s")

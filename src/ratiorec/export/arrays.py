@@ -12,18 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.export.vectors import Judge, Measured, Vectors
-from ratiorec.scorers import FloatMatrix, Indices, InnerProduct
+from ratiorec.scorers import FloatMatrix
 from ratiorec.scorers.table import arrow_column
-from ratiorec.scorers.topk import Exact
 
 if TYPE_CHECKING:
     import pyarrow
-
-
-def exact_lists(users: FloatMatrix, items: FloatMatrix, k: int) -> Indices:
-    """The k best items for each of these users [n, k]."""
-    scorer = InnerProduct(np.ascontiguousarray(users), np.ascontiguousarray(items))
-    return Exact(k, exclude_seen=False)(scorer, np.arange(len(users))).items
 
 
 ITEM_IDS = "item_ids.json"
@@ -76,7 +69,7 @@ class NumpyArrays:
             "Items that a user has already are among the best: leave them out yourself.",
         )
         users = np.load(folder / USER_VECTORS, mmap_mode="r")[judge.users]
-        found = exact_lists(users, np.load(folder / ITEM_VECTORS), judge.k)
+        found = judge.exact_lists(users, np.load(folder / ITEM_VECTORS))
         settings = {"search": "exact", "dimension": vectors.dimension}
         return judge.first_that_reaches([(settings, found)])
 
@@ -104,7 +97,7 @@ class ParquetTables:
             "Items that a user has already are among the best: leave them out yourself.",
         )
         users = read_vectors(folder / USERS)[judge.users]
-        found = exact_lists(users, read_vectors(folder / ITEMS), judge.k)
+        found = judge.exact_lists(users, read_vectors(folder / ITEMS))
         settings = {"search": "exact", "dimension": vectors.dimension}
         return judge.first_that_reaches([(settings, found)])
 

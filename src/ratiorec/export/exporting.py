@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
@@ -12,11 +12,13 @@ from typing import Any, ClassVar, Protocol
 from ratiorec import __version__
 from ratiorec.export.arrays import NumpyArrays, ParquetTables
 from ratiorec.export.faiss_index import Faiss
+from ratiorec.export.low_rank import DIMENSIONS
 from ratiorec.export.onnx_graph import Onnx
 from ratiorec.export.pgvector import Pgvector
 from ratiorec.export.vectors import ExportTrial, Judge, Measured, Vectors
 from ratiorec.files import refuse_foreign, sha256_of, whole_folder, write_json
 from ratiorec.model.artifact import Artifact
+from ratiorec.scorers.topk import Progress
 
 HEADER = "export.json"
 FORMAT = "ratiorec-export"
@@ -66,6 +68,7 @@ class Exported:
 
     form: str
     measured: Measured
+    vectors: str
     k: int
     n_users: int
     n_bytes: int
@@ -77,6 +80,7 @@ class Exported:
         return {
             "form": self.form,
             "settings": dict(self.measured.settings),
+            "vectors": self.vectors,
             "recall": self.measured.recall,
             "k": self.k,
             "sample": self.n_users,
@@ -87,18 +91,23 @@ class Exported:
 
 
 def export(
-    model: Artifact, form: FolderForm, folder: str | Path, *, trial: ExportTrial | None = None
+    model: Artifact,
+    form: FolderForm,
+    folder: str | Path,
+    *,
+    trial: ExportTrial | None = None,
+    dimension: int | None = None,
+    progress: Progress | None = None,
 ) -> Exported:
     """Write a model into a folder, new or in place of an export, whole or not at all.
 
     Raises:
-        ConfigError: The model has no vectors, or the index finds too little.
+        ConfigError: The vectors or the index find too little.
         MissingExtraError: The library that writes the form is not installed.
         StorageError: There is something else in that place, or the system could not write.
     """
     require_replaceable(folder)
-    vectors = Vectors.of(model)
-    judge = (trial or ExportTrial())(vectors)
+    vectors, judge = _judged(model, trial or ExportTrial(), dimension, progress)
     require_replaceable(folder)  # the exact lists may have taken minutes
     with whole_folder(folder) as temporary:
         measured = form.write(vectors, judge, temporary)
@@ -111,26 +120,52 @@ def export(
         n_bytes = sum(file.stat().st_size for file in temporary.iterdir())
     names = (*(file.name for file in files), HEADER)
     paths = tuple(str(Path(folder) / name) for name in names)
-    return Exported(form.name, measured, judge.k, len(judge.users), n_bytes, paths)
+    return Exported(form.name, measured, vectors.kind, judge.k, len(judge.users), n_bytes, paths)
 
 
 def export_to_postgres(
-    model: Artifact, url: str, table: str = "items", *, trial: ExportTrial | None = None
+    model: Artifact,
+    url: str,
+    table: str = "items",
+    *,
+    trial: ExportTrial | None = None,
+    dimension: int | None = None,
+    progress: Progress | None = None,
 ) -> Exported:
     """Write the item vectors of a model into a table of PostgreSQL, with an index of pgvector.
 
     Raises:
-        ConfigError: The model has no vectors, the URL or the table cannot be, or the index finds
-            too little.
+        ConfigError: The URL or the table cannot be, or the vectors or the index find too little.
         MissingExtraError: The driver is not installed.
         StorageError: The database refused; the table that stood there before still stands.
     """
     target = Pgvector.at(url, table)
-    vectors = Vectors.of(model)
-    judge = (trial or ExportTrial())(vectors)
+    vectors, judge = _judged(model, trial or ExportTrial(), dimension, progress)
     measured, n_bytes = target.write(vectors, judge)
     place = target.postgres.describe()
-    return Exported("pgvector", measured, judge.k, len(judge.users), n_bytes, (), place)
+    return Exported(
+        "pgvector", measured, vectors.kind, judge.k, len(judge.users), n_bytes, (), place
+    )
+
+
+def _judged(
+    model: Artifact, trial: ExportTrial, dimension: int | None, progress: Progress | None
+) -> tuple[Vectors, Judge]:
+    """The vectors and what to hold them against; approximate ones grow until they find enough."""
+    vectors = Vectors.of(model, dimension=dimension, k=trial.k, progress=progress)
+    judge = trial(vectors)
+    if vectors.exact:
+        return vectors, judge
+    found = judge.exact_lists(judge.vectors, vectors.items)
+    for longer in DIMENSIONS[1:] if dimension is None else ():
+        is_longest = vectors.dimension == min(vectors.n_users, vectors.n_items)
+        if is_longest or judge.recall(found) >= judge.min_recall:
+            break
+        vectors = Vectors.of(model, dimension=longer, k=trial.k, progress=progress)
+        judge = replace(judge, vectors=vectors.users(judge.users))
+        found = judge.exact_lists(judge.vectors, vectors.items)
+    judge.first_that_reaches([({"search": "exact", "dimension": vectors.dimension}, found)])
+    return vectors, judge
 
 
 def _header(form: str, measured: Measured, vectors: Vectors, judge: Judge) -> dict[str, Any]:
@@ -140,6 +175,7 @@ def _header(form: str, measured: Measured, vectors: Vectors, judge: Judge) -> di
         "ratiorec": __version__,
         "form": form,
         "settings": dict(measured.settings),
+        "vectors": vectors.kind,
         "recall": measured.recall,
         "k": judge.k,
         "sample": len(judge.users),

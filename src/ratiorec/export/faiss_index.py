@@ -165,7 +165,10 @@ class Faiss:
                 built[:] = [kind.build(faiss, vectors.items)]
                 for strength in kind.strengths:
                     kind.search_with(faiss, built[0], strength)
-                    yield kind.settings(strength), built[0].search(judge.vectors, judge.k)[1]
+                    yield (
+                        kind.settings(strength),
+                        judge.lists(lambda v, k: built[0].search(v, k)[1]),
+                    )
 
         measured = judge.first_that_reaches(tries())
         _write(faiss, built[0], folder / INDEX)

@@ -38,17 +38,14 @@ class Onnx:
                 wanted=f"{_MOST_BYTES:,} bytes at most, or --to faiss",
             )
         content = _model(onnx, vectors.items).SerializeToString()
-        search, engine = _search_in(content)
-        step = max(1, _SCORES_AT_A_TIME // vectors.n_items)
-        blocks = range(0, len(judge.users), step)
-        found = [search(judge.vectors[start : start + step], judge.k) for start in blocks]
+        search, engine = _search_in(content, vectors.n_items)
         settings = {
             "search": "exact",
             "dimension": vectors.dimension,
             "opset": _OPSET,
             "checked_by": engine,
         }
-        measured = judge.first_that_reaches([(settings, np.concatenate(found))])
+        measured = judge.first_that_reaches([(settings, judge.lists(search))])
         (folder / GRAPH).write_bytes(content)
         write_users(vectors, folder)
         write_ids(vectors.item_ids, folder / ITEM_IDS)
@@ -86,7 +83,7 @@ def _model(onnx: Any, items: FloatMatrix) -> Any:
     return model
 
 
-def _search_in(content: bytes) -> tuple[Callable[[FloatMatrix, int], Indices], str]:
+def _search_in(content: bytes, n_items: int) -> tuple[Callable[[FloatMatrix, int], Indices], str]:
     """The graph as onnxruntime runs it where that is installed, else as ONNX itself defines it."""
     if importlib.util.find_spec("onnxruntime") is not None:
         import onnxruntime
@@ -98,7 +95,10 @@ def _search_in(content: bytes) -> tuple[Callable[[FloatMatrix, int], Indices], s
         run, engine = onnx.ReferenceEvaluator(content).run, "the reference evaluator of onnx"
 
     def search(users: FloatMatrix, k: int) -> Indices:
-        items: Indices = run(["items"], {"user_vectors": users, "k": np.array([k])})[0]
-        return items
+        step = max(1, _SCORES_AT_A_TIME // n_items)
+        blocks = (users[start : start + step] for start in range(0, len(users), step))
+        length = np.array([min(k, n_items)])  # beyond, TopK fails
+        found = [run(["items"], {"user_vectors": block, "k": length})[0] for block in blocks]
+        return np.concatenate(found)
 
     return search, engine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -266,7 +266,8 @@ class Pgvector:
             )
             table.fill(vectors.item_ids, vectors.items)
             measured = judge.first_that_reaches(_tries(table, plans, vectors, judge))
-            found = {"settings": measured.settings, "k": judge.k, "recall": measured.recall}
+            found = {"settings": measured.settings, "vectors": vectors.kind, "k": judge.k}
+            found["recall"] = measured.recall
             table.put_in_place(f"ratiorec export: {json.dumps(found)}")
             return measured, table.n_bytes()
 
@@ -290,17 +291,21 @@ def _tries(
     for plan in plans:
         table.index(plan.definition, memory_mb=plan.memory_mb)
         for strength in plan.strengths:
-            found = _lists(table, plan.variable, strength, vectors, judge)
-            yield plan.settings(strength), found
+            search = _search_in(table, plan.variable, strength, vectors)
+            yield plan.settings(strength), judge.lists(search)
 
 
-def _lists(
-    table: VectorTable, variable: str, strength: int, vectors: Vectors, judge: Judge
-) -> Indices:
-    """What real queries find for the users of the judge [n, k]; -1 where they find fewer."""
+def _search_in(
+    table: VectorTable, variable: str, strength: int, vectors: Vectors
+) -> Callable[[FloatMatrix, int], Indices]:
+    """Real queries that find so many items for some users [n, k]; -1 where they find fewer."""
     table.search_with(variable, strength)
-    found = np.full((len(judge.users), judge.k), -1, np.int64)
-    for row, vector in enumerate(judge.vectors):
-        ids = table.search(as_text(vector), judge.k)
-        found[row, : len(ids)] = vectors.model.items.indices(ids)
-    return found
+
+    def search(users: FloatMatrix, k: int) -> Indices:
+        found = np.full((len(users), k), -1, np.int64)
+        for row, vector in enumerate(users):
+            ids = table.search(as_text(vector), k)
+            found[row, : len(ids)] = vectors.model.items.indices(ids)
+        return found
+
+    return search

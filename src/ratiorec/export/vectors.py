@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from math import floor
 from typing import Any
 
@@ -12,32 +12,55 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError, DataError, require_range
+from ratiorec.export.low_rank import DIMENSIONS, LowRank
 from ratiorec.model.artifact import Artifact
-from ratiorec.scorers import Factored, FloatMatrix, Indices
-from ratiorec.scorers.topk import Exact
+from ratiorec.scorers import (
+    Blend,
+    Factored,
+    FloatMatrix,
+    Indices,
+    InnerProduct,
+    PopularityScorer,
+    Scorer,
+    StoredScorer,
+)
+from ratiorec.scorers.blend import standardise
+from ratiorec.scorers.scorer import UserItems, pairs_of, some_of
+from ratiorec.scorers.topk import Exact, Progress
 
 _VALUES_AT_A_TIME = 2**22
 
-_INSTEAD = "its lists: ratiorec recommend MODEL --all -o lists.parquet, or ratiorec serve MODEL"
+_INSTEAD = "its lists: ratiorec recommend MODEL --all -o lists.parquet"
 
 
 @dataclass(frozen=True, eq=False)
 class Vectors:
-    """Users and items of a model; the score of a pair is the inner product of its vectors."""
+    """Users and items of a model; the score of a pair is the inner product of its vectors.
+
+    Where they are not `exact`, they come near to the order of the model's best items.
+    """
 
     model: Artifact
     factored: Factored
+    exact: bool = True
 
     @classmethod
-    def of(cls, model: Artifact) -> Vectors:
-        """The vectors of a model."""
-        if not isinstance(model.scorer, Factored):
-            raise ConfigError(
-                "this kind of model has no vectors to export",
-                where="export",
-                found=f"a model of kind {model.scorer.kind}",
-                wanted=f"a model of kind inner_product or autoencoder; of this one, {_INSTEAD}",
-            )
+    def of(
+        cls,
+        model: Artifact,
+        *,
+        dimension: int | None = None,
+        k: int = 20,
+        progress: Progress | None = None,
+    ) -> Vectors:
+        """The vectors of a model: its own, those of its members side by side, or near ones.
+
+        Args:
+            model: Any model.
+            dimension: The length of near ones.
+            k: The length of the lists that near ones are for.
+            progress: Told of the users whose lists near ones are made of.
+        """
         if not (len(model.users) and len(model.items)):
             raise DataError(
                 "there is nothing to export",
@@ -45,7 +68,24 @@ class Vectors:
                 found=f"{len(model.users):,} users and {len(model.items):,} items",
                 wanted="at least one of each",
             )
-        return cls(model, model.scorer)
+        found = _inner_products(model.scorer)
+        if found is None:
+            near = LowRank(
+                DIMENSIONS[0] if dimension is None else dimension, n_best=max(50, 5 * k // 2)
+            )
+            return cls(model, near(model.scorer, model.seen, progress=progress), exact=False)
+        if dimension is not None:
+            raise ConfigError(
+                "the vectors of this model are exact and have a length of their own",
+                where="--dimension",
+                found=f"{dimension}, of a model with {found.item_vectors.shape[1]} dimensions",
+                wanted="no --dimension",
+            )
+        return cls(model, found)
+
+    @property
+    def kind(self) -> str:
+        return "exact" if self.exact else "approximate"
 
     @property
     def user_ids(self) -> NDArray[Any]:
@@ -84,6 +124,39 @@ class Vectors:
             yield rows, self.users(np.arange(rows.start, rows.stop))
 
 
+@dataclass(frozen=True, eq=False)
+class _JoinedBlend:
+    """A blend of inner products, and of popularity as the last dimension, as one inner product."""
+
+    blend: Blend
+
+    @property
+    def item_vectors(self) -> FloatMatrix:
+        parts = [self.blend.joined_items] if self.blend.joined_dimension else []
+        members = zip(self.blend.members, self.blend.weights.tolist(), strict=True)
+        counts = [
+            standardise(member.counts[None].copy(), weight)
+            for member, weight in members
+            if isinstance(member, PopularityScorer)
+        ]
+        return np.hstack([*parts, *(count.T for count in counts)])
+
+    def user_vectors(self, users: Indices) -> FloatMatrix:
+        parts = [self.blend.joined_users(users)] if self.blend.joined_dimension else []
+        n_counts = sum(isinstance(member, PopularityScorer) for member in self.blend.members)
+        return np.hstack([*parts, np.ones((len(users), n_counts), np.float32)])
+
+
+def _inner_products(scorer: StoredScorer) -> Factored | None:
+    """The same scores, less a constant of each user, as inner products; None if they are none."""
+    if isinstance(scorer, Blend):
+        exact = all(isinstance(member, Factored | PopularityScorer) for member in scorer.members)
+        return _JoinedBlend(scorer) if exact else None
+    if isinstance(scorer, PopularityScorer):
+        return InnerProduct(np.ones((scorer.n_users, 1), np.float32), scorer.counts[:, None])
+    return scorer if isinstance(scorer, Factored) else None
+
+
 _ROUNDING = float(np.finfo(np.float32).eps)
 
 
@@ -91,8 +164,9 @@ _ROUNDING = float(np.finfo(np.float32).eps)
 class ExportTrial:
     """Recall at k over a sample of users, and the least that is enough.
 
-    Nothing is excluded, not even what a user has seen: an index knows vectors only, and whoever
-    searches it asks for more items and drops those that are not wanted.
+    Of exact vectors nothing is excluded, not even what a user has seen: an index knows vectors
+    only. Approximate ones are held against the lists that the model recommends: whoever searches
+    asks for as many items more as the user has, and drops those.
     """
 
     k: int = 20
@@ -118,13 +192,24 @@ class ExportTrial:
         n_users = min(self.n_users, vectors.n_users)
         users = np.sort(rng.choice(vectors.n_users, n_users, replace=False))
         k = min(self.k, vectors.n_items)
-        exact = Exact(k, exclude_seen=False)(vectors.model.scorer, users)
-        asking = vectors.users(users)
-        worst = vectors.items[exact.items[:, -1]]
-        # two sums of d products that are equal may differ by so much in float32
-        slack = vectors.dimension * _ROUNDING * _lengths(asking) * _lengths(worst)
-        reached = np.einsum("nd,nd->n", asking.astype(np.float64), worst.astype(np.float64))
-        return Judge(users, asking, vectors.items, reached - slack, k, self.min_recall)
+        model, asking = vectors.model, vectors.users(users)
+        if vectors.exact:
+            ranking = Exact(k, exclude_seen=False)(model.scorer, users)
+            worst = vectors.items[ranking.items[:, -1]]
+            # two sums of d products that are equal may differ by so much in float32
+            slack = vectors.dimension * _ROUNDING * _lengths(asking) * _lengths(worst)
+            seen = None
+        else:
+            ranking = Exact(k)(model.scorer, users, seen=model.seen)
+            slack, seen = np.zeros(len(users)), some_of(model.seen, users)
+        if isinstance(model.scorer, Factored):
+            score = partial(_products, asking, vectors.items)
+            bounds = score(ranking.items)[:, -1]
+        else:
+            score = partial(_scores_of, model.scorer, users, seen)
+            bounds = np.where(ranking.items >= 0, ranking.scores, np.inf).min(1)
+        n_wanted = int((ranking.items >= 0).sum())
+        return Judge(users, asking, score, bounds - slack, n_wanted, k, self.min_recall, seen)
 
 
 @dataclass(frozen=True)
@@ -137,14 +222,42 @@ class Measured:
 
 @dataclass(frozen=True, eq=False)
 class Judge:
-    """Users of whom exact search is known; `bounds` are the scores of their k-th best items."""
+    """Users whose lists by the model are known; `bounds` are the scores of their k-th best items.
+
+    `score` is the model's score of items [n, k]. `seen` is what each of the users has and a list
+    must not; None where lists are of all items.
+    """
 
     users: Indices
     vectors: FloatMatrix
-    items: FloatMatrix
+    score: Callable[[Indices], NDArray[np.float64]]
     bounds: NDArray[np.float64]
+    n_wanted: int
     k: int
     min_recall: float
+    seen: UserItems | None = None
+
+    @property
+    def against(self) -> str:
+        return "exact search" if self.seen is None else "the model's own lists"
+
+    def lists(self, search: Callable[[FloatMatrix, int], Indices]) -> Indices:
+        """The k items that a search finds for each user, less what the user has."""
+        if self.seen is None:
+            return search(self.vectors, self.k)
+        found = np.full((len(self.users), self.k), -1, np.int64)
+        for row in range(len(self.users)):
+            had = self.seen.indices[self.seen.indptr[row] : self.seen.indptr[row + 1]]
+            listed = search(self.vectors[row : row + 1], self.k + len(had))[0]
+            kept = listed[~np.isin(listed, had)][: self.k]
+            found[row, : len(kept)] = kept
+        return found
+
+    def exact_lists(self, users: FloatMatrix, items: FloatMatrix) -> Indices:
+        """The same by exact search of these vectors, one for each of the users."""
+        scorer = InnerProduct(np.ascontiguousarray(users), np.ascontiguousarray(items))
+        search = Exact(self.k, exclude_seen=self.seen is not None)
+        return search(scorer, np.arange(len(users)), seen=self.seen).items
 
     def recall(self, found: Indices) -> float:
         """The mean share of the k places whose item scores no less than the k-th best one.
@@ -154,10 +267,8 @@ class Judge:
         """
         found = np.sort(found, axis=1)
         repeated = np.pad(found[:, 1:] == found[:, :-1], ((0, 0), (1, 0)))
-        listed = self.items[np.maximum(found, 0)].astype(np.float64)
-        scores = np.einsum("nd,nkd->nk", self.vectors.astype(np.float64), listed)
-        hits = (scores >= self.bounds[:, None]) & ~repeated & (found >= 0)
-        return float(hits.sum() / (len(found) * self.k))
+        hits = (self.score(np.maximum(found, 0)) >= self.bounds[:, None]) & ~repeated & (found >= 0)
+        return float(hits.sum() / max(1, self.n_wanted))
 
     def first_that_reaches(self, tries: Iterable[tuple[Mapping[str, Any], Indices]]) -> Measured:
         """The first settings whose lists reach the least recall; later ones are not tried."""
@@ -168,13 +279,15 @@ class Judge:
                 return measured
             best = max(best, measured, key=lambda tried: tried.recall)
         lower = floor(best.recall * 10_000) / 10_000  # rounded up, it would be refused again
+        other = "--to parquet or numpy leaves the search exact"
+        if self.seen is not None:
+            other = f"a larger --dimension finds more; what is exact is {_INSTEAD}"
         raise ConfigError(
-            "the index finds too little and is not kept",
+            "this finds too little and is not kept",
             where="--min-recall",
-            found=f"recall@{self.k} {best.recall:.4f} of exact search over "
+            found=f"recall@{self.k} {best.recall:.4f} of {self.against} over "
             f"{len(self.users):,} users, at best ({in_words(best.settings)})",
-            wanted=f"{self.min_recall:g} or more; --min-recall {lower:g} would take it, and "
-            "--to parquet or numpy leaves the search exact",
+            wanted=f"{self.min_recall:g} or more; --min-recall {lower:g} would take it; {other}",
         )
 
 
@@ -185,6 +298,27 @@ def in_words(settings: Mapping[str, Any]) -> str:
     'index hnsw, ef_search 64'
     """
     return ", ".join(f"{name} {value}" for name, value in settings.items())
+
+
+def _products(users: FloatMatrix, items: FloatMatrix, found: Indices) -> NDArray[np.float64]:
+    listed = items[found].astype(np.float64)
+    products: NDArray[np.float64] = np.einsum("nd,nkd->nk", users.astype(np.float64), listed)
+    return products
+
+
+def _scores_of(
+    scorer: Scorer, users: Indices, seen: UserItems | None, found: Indices
+) -> NDArray[np.float64]:
+    """The scores of the items found for each user, -inf for what the user has."""
+    scored = np.empty(found.shape)
+    step = max(1, _VALUES_AT_A_TIME // scorer.n_items)
+    for start in range(0, len(users), step):
+        rows = np.arange(start, min(start + step, len(users)))
+        scores = scorer.scores(users[rows])
+        if seen is not None:
+            scores[pairs_of(seen, rows)] = -np.inf
+        scored[rows] = np.take_along_axis(scores, found[rows], axis=1)
+    return scored
 
 
 def _lengths(vectors: FloatMatrix) -> NDArray[np.float64]:

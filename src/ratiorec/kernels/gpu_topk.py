@@ -134,14 +134,22 @@ def _filter(scorer: GraphFilterScorer, device: torch.device) -> Score:
 
 
 def _blend(scorer: Blend, device: torch.device) -> Score:
-    members = [scores_on(member, device) for member in scorer.members]
+    """Joined members by one product, as the blend has them; the others one by one."""
+    weights = scorer.weights.tolist()
+    others = [
+        (scores_on(member, device), weight)
+        for member, weight in zip(scorer.members, weights, strict=True)
+        if not isinstance(member, Factored)
+    ]
+    joined = len(others) < len(weights)
+    items = torch.from_numpy(scorer.joined_items).to(device).T if joined else None
 
     def score(users: Indices) -> Tensor:
-        total: Tensor | None = None
-        for member, weight in zip(members, scorer.weights.tolist(), strict=True):
-            part = standardised(member(users)).mul_(weight)
-            total = part if total is None else total.add_(part)
-        assert total is not None
+        total = torch.zeros((len(users), scorer.n_items), device=device)
+        if items is not None:
+            total += torch.from_numpy(scorer.joined_users(users)).to(device) @ items
+        for member, weight in others:
+            total += standardised(member(users)).mul_(weight)
         return total
 
     return score

@@ -27,17 +27,26 @@ _CACHED_SCORES = 2**18
 _LEAST_SPREAD = 1e-12  # of the largest score: less is rounding, and all items are alike
 
 
+class Narrowing(NamedTuple):
+    """What maps joined vectors to fewer dimensions: the products hardly change (theory: G3)."""
+
+    users: FloatMatrix  # [joined dimension, narrow dimension]
+    items: FloatMatrix
+
+
 @dataclass(frozen=True, eq=False)
 class Blend:
     """The score is s(u,i) = Σ_m w_m (s_m(u,i) − μ_mu) / σ_mu (theory: G1).
 
     μ_mu and σ_mu are the mean and the standard deviation of member m's scores of user u over all
     items; a member that scores all items alike says nothing. Members that are inner products are
-    joined into one: their vectors stand side by side, each user's divided by σ_mu.
+    joined into one: their vectors stand side by side, each user's divided by σ_mu, and are mapped
+    to fewer dimensions where there is a `narrowing` (theory: G3).
     """
 
     members: tuple[StoredScorer, ...]
     weights: NDArray[np.float32]
+    narrowing: Narrowing | None = None
 
     kind: ClassVar[str] = "blend"
 
@@ -50,6 +59,9 @@ class Blend:
                 found=str(self.weights.tolist()),
                 wanted="one weight above 0 for each of one or more members",
             )
+        if self.narrowing is not None:
+            axes = {f"narrow_{side}": ("dimension", "narrow") for side in Narrowing._fields}
+            largest_values(self._narrow_arrays(), axes, dimension=self.joined_dimension)
         for member in self.members[1:]:
             require_fit("users of a member", member.n_users, self.n_users, "those of the first")
             require_fit("items of a member", member.n_items, self.n_items, "those of the first")
@@ -72,7 +84,11 @@ class Blend:
         arrays["kinds"] = np.frombuffer(kinds.encode(), np.uint8)
         for place, member in enumerate(self.members):
             arrays |= {f"{place}.{name}": array for name, array in member.arrays().items()}
-        return arrays
+        return arrays | self._narrow_arrays()
+
+    def _narrow_arrays(self) -> dict[str, NDArray[Any]]:
+        maps = {} if self.narrowing is None else self.narrowing._asdict()
+        return {f"narrow_{side}": array for side, array in maps.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], histories: Pairs) -> Self:
@@ -87,7 +103,10 @@ class Blend:
                 members.append(SCORERS[kind].from_arrays(parts, histories))
             except KeyError as missing:
                 raise KeyError(f"{prefix}{missing.args[0]}") from None
-        return cls(tuple(members), arrays["weights"])
+        maps = [f"narrow_{side}" for side in Narrowing._fields]
+        is_narrow = any(name in arrays for name in maps)
+        narrowing = Narrowing(*(arrays[name] for name in maps)) if is_narrow else None
+        return cls(tuple(members), arrays["weights"], narrowing)
 
     def with_members(self, members: Sequence[StoredScorer]) -> Self:
         """The same blend for other users of the same models; what was made of items is shared."""
@@ -111,7 +130,7 @@ class Blend:
         if joined is None:
             out[...] = 0
         else:
-            joined.tiles.products(self._joined_users(joined, users), out=out)
+            joined.tiles.products(self.joined_users(users), out=out)
         scratch = np.empty_like(out)
         for place, member in enumerate(self.members):
             if joined is None or place not in joined.places:
@@ -137,41 +156,58 @@ class Blend:
         """The vectors of items of the joined members, weighted; None where no member has any."""
         if (joined := self._joined) is None:
             return None
-        scales = [self.weights[m] / np.sqrt(np.trace(s)) for m, s in zip(*joined[:2], strict=True)]
-        vectors = [np.asarray(self._factored(m).item_vectors) for m in joined.places]
-        return np.hstack(
-            [scale * v for scale, v in zip(scales, vectors, strict=True)], dtype=np.float32
-        )
+        spreads = zip(joined.places, joined.spreads, strict=True)
+        scaled = [
+            self.weights[place] / np.sqrt(spread.trace) * self._factored(place).item_vectors
+            for place, spread in spreads
+        ]
+        return np.hstack(scaled, dtype=np.float32)
 
     def _factored(self, place: int) -> Factored:
         member = self.members[place]
         assert isinstance(member, Factored)
         return member
 
-    def _joined_users(self, joined: _Joined, users: Indices) -> FloatMatrix:
-        """Each joined member's vectors of the users, times w_m/σ_mu, side by side."""
+    def joined_users(self, users: Indices) -> FloatMatrix:
+        """Each joined member's vectors of the users, times w_m/σ_mu, side by side or narrowed."""
+        joined = self._joined
+        assert joined is not None
         parts = []
         for place, spread in zip(joined.places, joined.spreads, strict=True):
-            vectors = self._factored(place).user_vectors(users).astype(np.float64)
-            # a product of its own for each row, or its last digit would depend on the others
-            variance = ((vectors[:, None] @ spread)[:, 0] * vectors).sum(1)
-            sigma = np.sqrt(np.maximum(variance, 0))
-            tiny = _LEAST_SPREAD * np.abs(vectors).max(1, initial=0) * np.sqrt(np.trace(spread))
-            scale = np.where(sigma > tiny, self.weights[place] / np.maximum(sigma, 1e-300), 0)
-            parts.append(vectors * scale[:, None])
-        return np.hstack(parts).astype(np.float32)
+            vectors = self._factored(place).user_vectors(users)
+            parts.append(vectors * (self.weights[place] * spread.inverse_of(vectors))[:, None])
+        wide = np.hstack(parts).astype(np.float32)
+        return wide if joined.narrow is None else joined.narrow.products(wide)
+
+    @property
+    def joined_items(self) -> FloatMatrix:
+        """Each joined member's vectors of the items less their mean, side by side or narrowed."""
+        wide = np.hstack([self._centred(place) for place in self._joined_places])
+        return wide if self.narrowing is None else wide @ self.narrowing.items
+
+    @property
+    def _joined_places(self) -> tuple[int, ...]:
+        return tuple(m for m, scorer in enumerate(self.members) if isinstance(scorer, Factored))
+
+    @property
+    def joined_dimension(self) -> int:
+        """Of the joined vectors, before they are narrowed."""
+        return sum(self._factored(place).item_vectors.shape[1] for place in self._joined_places)
+
+    def _centred(self, place: int) -> FloatMatrix:
+        vectors = self._factored(place).item_vectors
+        centred: FloatMatrix = vectors - vectors.mean(0, dtype=np.float64).astype(np.float32)
+        return centred
 
     @cached_property
     def _joined(self) -> _Joined | None:
-        places = tuple(m for m, scorer in enumerate(self.members) if isinstance(scorer, Factored))
-        if not places:
+        if not (places := self._joined_places):
             return None
-        centred = []
-        for place in places:
-            vectors = self._factored(place).item_vectors
-            centred.append(vectors - vectors.mean(0, dtype=np.float64).astype(np.float32))
-        spreads = tuple(_gram(vectors) / max(1, self.n_items) for vectors in centred)
-        return _Joined(places, spreads, FixedTiles.of(np.hstack(centred)))
+        spreads = tuple(_Spread.of(self._centred(place)) for place in places)
+        maps = self.narrowing
+        # products of fixed tiles: the last digit of a user does not depend on the others
+        narrow = None if maps is None else FixedTiles.of(maps.users.T)
+        return _Joined(places, spreads, FixedTiles.of(self.joined_items), narrow)
 
 
 def _names_in(letters: NDArray[Any], known: Container[str]) -> list[str]:
@@ -191,8 +227,32 @@ class _Joined(NamedTuple):
     """The members that are inner products, as one."""
 
     places: tuple[int, ...]
-    spreads: tuple[NDArray[np.float64], ...]  # Σ_i v_i v_iᵀ / |I| of each, v_i less their mean
-    tiles: FixedTiles
+    spreads: tuple[_Spread, ...]
+    tiles: FixedTiles  # of the items
+    narrow: FixedTiles | None  # what maps users to fewer dimensions
+
+
+class _Spread(NamedTuple):
+    """What tells the standard deviation of a user's scores: Σ_i v_i v_iᵀ / |I|, v_i centred."""
+
+    tiles: FixedTiles  # over its trace
+    trace: float
+
+    @classmethod
+    def of(cls, vectors: FloatMatrix) -> _Spread:
+        gram = _gram(vectors) / max(1, len(vectors))
+        trace = float(np.trace(gram))
+        return cls(FixedTiles.of((gram / (trace or 1)).astype(np.float32)), trace)
+
+    def inverse_of(self, users: FloatMatrix) -> NDArray[np.float64]:
+        """1/σ of each user's scores; 0 where all items score alike."""
+        # by the largest first, as in `standardise`
+        largest = np.abs(users).max(1, initial=0)
+        users = (users / np.where(largest > 0, largest, 1)[:, None]).astype(np.float32)
+        variance = np.einsum("ud,ud->u", self.tiles.products(users), users, dtype=np.float64)
+        sigma = np.sqrt(np.maximum(variance, 0))
+        scale = largest * np.sqrt(self.trace) * np.where(sigma > _LEAST_SPREAD, sigma, 0)
+        return 1 / np.where(scale > 0, scale, np.inf)
 
 
 def standardise(scores: FloatMatrix, weight: float = 1.0) -> FloatMatrix:
@@ -212,9 +272,9 @@ def standardise(scores: FloatMatrix, weight: float = 1.0) -> FloatMatrix:
 
 
 def _gram(vectors: FloatMatrix) -> NDArray[np.float64]:
-    """Σ v vᵀ in float64, some rows at a time."""
+    """Σ v vᵀ, added up in float64 some rows at a time."""
     gram = np.zeros((vectors.shape[1], vectors.shape[1]))
-    for start in range(0, len(vectors), 4096):
-        block = vectors[start : start + 4096].astype(np.float64)
+    for start in range(0, len(vectors), 1024):
+        block = vectors[start : start + 1024]
         gram += block.T @ block
     return gram

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError
 from ratiorec.model.artifact import Artifact
+from ratiorec.scorers.blend import Blend, standardise
 from ratiorec.serve.errors import PlainJSON, RefusedError, encoded
 from ratiorec.serve.models import Served
 from ratiorec.serve.ranking import USERS_AT_ONCE, Id, Row, ServedQuery, rows_by_query
@@ -169,10 +170,27 @@ async def contributions(
         for row, rest in zip(named_items(items, found), without, strict=True)
     ]
     parts.sort(key=lambda part: -part["contribution"])
-    return {**named_items(items, [wanted])[0], "score": score, "history": parts}
+    answer = {**named_items(items, [wanted])[0], "score": score, "history": parts}
+    if isinstance(model.artifact.scorer, Blend):
+        of = partial(_shares, model.artifact, whole, wanted)
+        answer["members"] = await service.queue.call(of)
+    return answer
 
 
 def _scores(artifact: Artifact, histories: Sequence[Sequence[Id]], item: int) -> NDArray[Any]:
     """The score of one item for each history; an empty one is nobody's."""
     known = artifact.fold_in(histories, on_unknown="skip")
     return known.scorer.scores(np.arange(len(known)))[:, item].astype(np.float64)
+
+
+def _shares(artifact: Artifact, history: Sequence[Id], item: int) -> list[dict[str, Any]]:
+    """What each member of a blend gives to the score of one item (theory: G1)."""
+    blend = artifact.fold_in([history]).scorer
+    assert isinstance(blend, Blend)
+    tables = artifact.settings.get("members", [{}] * blend.n_members)
+    shares = []
+    for member, weight, table in zip(blend.members, blend.weights.tolist(), tables, strict=True):
+        given = standardise(member.scores(np.zeros(1, np.int64)), weight)[0, item]
+        name = table.get("name", member.kind)
+        shares.append({"member": name, "weight": weight, "contribution": float(given)})
+    return shares

@@ -181,12 +181,23 @@ class Contribution(Item):
     contribution: float
 
 
+class MemberShare(BaseModel):
+    """A member of a blend, and its part of the score: the parts add up to it."""
+
+    member: str
+    weight: float
+    contribution: float
+
+
 class Why(Item):
     """The score of an item, and what each item of the history adds to it, the largest first."""
 
     model: str
     score: float
     history: list[Contribution]
+    members: Annotated[
+        list[MemberShare] | None, Field(description="Only of a blend: the score by its members.")
+    ] = None
 
 
 class Place(Item):

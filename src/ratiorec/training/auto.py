@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -37,7 +37,7 @@ from ratiorec.settings import (
     SolverSettings,
 )
 from ratiorec.solvers.settings import PopularitySolver, Walk
-from ratiorec.training.blending import CandidateScores, difference, search_weights
+from ratiorec.training.blending import CandidateScores, difference, narrowed, search_weights
 from ratiorec.training.checkpoint import Checkpoints, KeptMembers
 from ratiorec.training.fit import (
     SELECTED_BY,
@@ -52,8 +52,8 @@ from ratiorec.training.portfolio import Candidate, portfolio
 
 DEFAULT_SECONDS = 600.0
 _SPARE = 0.03  # of the budget, for what happens between the members
-_USERS_PER_SECOND = 100  # judged on, for each second of the budget
-_FEWEST_USERS, _MOST_USERS = 500, 20_000
+_USERS_PER_SECOND = 100  # judged on, for each second of the budget; a GPU takes all at once
+_FEWEST_USERS, _MOST_USERS = 500, 40_000
 _WEIGHING = 2e-8  # seconds for each judged user, member and item, on one core
 _WEIGHING_ON_GPU = 1e-9
 
@@ -109,12 +109,14 @@ class AutoSession:
     @property
     def _n_judged(self) -> int:
         """The users to judge on, at most."""
+        if self.device.type != "cpu":
+            return _MOST_USERS
         return int(np.clip(self.budget * _USERS_PER_SECOND, _FEWEST_USERS, _MOST_USERS))
 
     @property
     def _n_quick(self) -> int:
         """The users to tell variants of a solver apart by, at most."""
-        return int(np.clip(self.budget * _USERS_PER_SECOND / 5, _FEWEST_USERS / 2, _MOST_USERS / 5))
+        return max(_FEWEST_USERS // 2, self._n_judged // 5)
 
     @property
     def seconds(self) -> float:
@@ -185,7 +187,7 @@ class AutoSession:
         began = self.seconds
         member, scorer = Member(candidate.name, ""), None
         seed, cost = self.seed + candidate.seed, candidate.seconds(self.data, self.device)
-        for variant, settings in enumerate(candidate.variants):
+        for variant, settings in enumerate(self._variants(candidate)):
             if why := None if candidate.is_floor else self._unaffordable(cost, member):
                 member.why = member.why or why
                 break
@@ -214,6 +216,12 @@ class AutoSession:
             self._kept.write(
                 [asdict(one) for one in self.tried], self.seconds, candidate.name, scorer
             )
+
+    def _variants(self, candidate: Candidate) -> Sequence[ModelSettings]:
+        """What to try, or what was chosen for the candidate that is fitted again."""
+        chosen = [member.settings for member in self.tried if member.name == candidate.again]
+        again = [settings_in(settings) for settings in chosen if settings is not None]
+        return [one for one in again if isinstance(one, ModelSettings)] or candidate.variants
 
     def _drop_what_cannot_be_refitted(self, found: dict[str, StoredScorer]) -> None:
         """Leave out the slowest members where a wrong estimate has spent the time of refits."""
@@ -302,9 +310,9 @@ class AutoSession:
         fits = [self._refit(member) for member in chosen]
         settings = _blend_of(chosen)
         weights = np.array([member.weight for member in chosen], np.float32)
-        single = len(chosen) == 1
+        scorers, single = tuple(fit.scorer for fit in fits), len(chosen) == 1
         return FitResult(
-            fits[0].scorer if single else Blend(tuple(fit.scorer for fit in fits), weights),
+            fits[0].scorer if single else narrowed(Blend(scorers, weights)),
             n_steps=sum(fit.n_steps for fit in fits),
             n_epochs=sum(fit.n_epochs for fit in fits),
             history=self.history,
@@ -336,12 +344,13 @@ def _alike(members: list[Member]) -> list[list[int]]:
 
 
 def _of_few_users(split: Split, n_users: int) -> Split:
-    """The same with the held-out pairs of the first so many users that have any."""
+    """The same with the held-out pairs of so many users, evenly among all that have any."""
     judged = np.flatnonzero(split.held_out.user_degrees)
     if len(judged) <= n_users:
         return split
-    few = split.held_out.select(split.held_out.pair_users <= judged[n_users - 1])
-    return replace(split, held_out=few)
+    few = np.zeros(split.held_out.n_users, dtype=bool)
+    few[judged[np.arange(n_users) * len(judged) // n_users]] = True
+    return replace(split, held_out=split.held_out.select(few[split.held_out.pair_users]))
 
 
 def _planned(member: BlendMember, why: str = "planned") -> Member:

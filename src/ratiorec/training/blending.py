@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.scorers import Indices, Scorer
-from ratiorec.scorers.blend import standardise
+from ratiorec.scorers import Blend, Indices, Scorer
+from ratiorec.scorers.blend import Narrowing, standardise
 from ratiorec.scorers.scorer import Pairs, pairs_of
 from ratiorec.scorers.topk import n_cores, top_k
 
@@ -22,9 +22,8 @@ _USERS_AT_ONCE, _USERS_ON_DEVICE = 32, 512
 _JUDGED_AT_ONCE = 512
 _EMPTY = np.float32(-1e30)  # the score of a place without a candidate
 
-# a gain below this share is no gain, and one far below its standard error may be chance
-_LEAST_GAIN = 2e-4
-_LEAST_ERRORS = 0.25
+# shares of nDCG@20: what a member must add to be worth its memory and time, and any other move
+_LEAST_OF_MEMBER, _LEAST_OF_MOVE = 1e-3, 2e-4
 _FIRST_WEIGHTS = (0.1, 0.25, 0.5, 1.0)
 _FACTORS = (0.0, 0.6, 0.8, 1.25, 1.6)
 _TURNS = 3
@@ -150,9 +149,7 @@ def search_weights(table: CandidateScores, groups: Sequence[Sequence[int]] = ())
     """The weights that a coordinate search from the best member alone finds.
 
     Members of a group, which differ by chance alone, share one weight. A move must raise the mean
-    nDCG@20 by a share that matters and by a part of its standard error. Where equal weights of the
-    chosen do as well within one standard error, they are taken: weights that differ for no reason
-    follow the noise of the validation pairs.
+    nDCG@20 by a share that matters.
     """
     shares = _shares(groups, len(table.scores))
 
@@ -169,10 +166,6 @@ def search_weights(table: CandidateScores, groups: Sequence[Sequence[int]] = ())
                 best = _best_along(ndcg, best, group)
         if best is before:
             break
-    equal = (best.weights > 0).astype(np.float64)
-    level = Weighed(equal, ndcg(equal))
-    if not _is_better(best.ndcg, level.ndcg, errors=1.0):
-        best = level
     return Weighed(best.weights @ shares / best.weights.sum(), best.ndcg)
 
 
@@ -196,15 +189,35 @@ def difference(found: PerUser, other: PerUser) -> tuple[float, float]:
 def _best_along(ndcg: Callable[[Weights], PerUser], best: Weighed, member: int) -> Weighed:
     """The best of a few weights of one member, the others as they are."""
     now = best.weights[member]
+    least = 1 + (_LEAST_OF_MOVE if now else _LEAST_OF_MEMBER)
     for weight in [now * factor for factor in _FACTORS] if now else _FIRST_WEIGHTS:
         weights = best.weights.copy()
         weights[member] = weight
-        if weights.any() and _is_better(found := ndcg(weights), best.ndcg, errors=_LEAST_ERRORS):
-            best = Weighed(weights, found)
+        if weights.any() and (found := ndcg(weights)).mean() > least * best.ndcg.mean():
+            best, least = Weighed(weights, found), 1 + _LEAST_OF_MOVE
     return best
 
 
-def _is_better(found: PerUser, best: PerUser, *, errors: float) -> bool:
-    gains = found - best
-    error = float(gains.std()) / np.sqrt(len(gains))
-    return bool(gains.mean() > max(_LEAST_GAIN * best.mean(), errors * error))
+_PRODUCTS_OF_A_USER = 22_000_000  # a core takes 6 ms for them
+_LEAST_DIMENSION = 512
+_USERS_TO_NARROW_BY = 10_000
+
+
+def narrowed(blend: Blend, dimension: int | None = None) -> Blend:
+    """The blend with its joined vectors in so many dimensions at most (theory: G3).
+
+    With G_U and G_V the second moments of users and items, the best products of that rank are
+    those of U √G_V Q and V √G_V⁻¹ Q, Q the leading eigenvectors of √G_V G_U √G_V.
+    """
+    dimension = dimension or max(_LEAST_DIMENSION, _PRODUCTS_OF_A_USER // blend.n_items)
+    if blend.joined_dimension <= dimension:
+        return blend
+    step = max(1, blend.n_users // _USERS_TO_NARROW_BY)
+    users, items = blend.joined_users(np.arange(0, blend.n_users, step)), blend.joined_items
+    values, vectors = np.linalg.eigh((items.T @ items).astype(np.float64))
+    roots = np.sqrt(np.maximum(values, values[-1] * np.finfo(np.float32).eps))
+    root, inverse = (vectors * roots) @ vectors.T, (vectors / roots) @ vectors.T
+    moments = root @ (users.T @ users).astype(np.float64) @ root
+    leading = np.linalg.eigh(moments)[1][:, : -dimension - 1 : -1]
+    maps = Narrowing((root @ leading).astype(np.float32), (inverse @ leading).astype(np.float32))
+    return replace(blend, narrowing=maps)

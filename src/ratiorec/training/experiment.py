@@ -136,6 +136,7 @@ def result_record(
         "validation": card["validation"],
         "validation_by": card["validation_by"],
         "test": card["test"],
+        **({"members": card["members"]} if "members" in card else {}),
         "curve": card["curve"],
         "machine": describe_machine(card["device"]),
         "versions": card["versions"],

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ratiorec.encoders.settings import LightGCN
+from ratiorec.losses.softmax import Softmax
 from ratiorec.presets import PRESETS
 from ratiorec.settings import ModelSettings, Settings, SolverSettings
-from ratiorec.solvers.settings import EASE, AnySolver, GraphFilter, LocalEASE, Walk
+from ratiorec.solvers.settings import EASE, WMF, AnySolver, GraphFilter, ItemKNN, LocalEASE, Walk
 
 if TYPE_CHECKING:
     import torch
@@ -20,19 +21,24 @@ if TYPE_CHECKING:
 Cost = Callable[["Interactions", "torch.device"], float]
 
 _CPU_FLOPS = 2.5e10  # of a core, in the products of training
+_CPU_FLOPS_OF_RISK = 8e10  # of a core, in the risks over all pairs
 _GPU_FLOPS = 1e14
-_GPU_STEP = 2e-3  # seconds that a step takes at least
-_EPOCHS = 12  # that a learned model takes until it is worth having
+_GPU_STEP = 2.5e-3  # seconds that a step takes at least
+_GPU_START = 6.0  # seconds, for kernels that are compiled
+_EPOCHS = {"density-ratio": 8, "softmax": 24}  # until a model is worth having
 _RANKING = 1.5e-9  # seconds for each pair and judged user, on one core
 _LEARNED_ON_CPU = 64  # dimensions: more take too long there
-_LARGEST_MATRIX = 10_000  # items: a matrix over all pairs of more makes a model of 400 MB and more
+# items: a matrix over all pairs of more makes a model of 400 MB and more, and the older methods
+# rank worse there than the others
+_LARGEST_MATRIX = 10_000
 
 
 @dataclass(frozen=True)
 class Candidate:
     """Settings to try, of which the best on the held-out pairs stands for all.
 
-    `seconds` estimates one fit. The floor of the portfolio is fitted whatever the budget.
+    `seconds` estimates one fit. The floor of the portfolio is fitted whatever the budget. `again`
+    names a candidate whose chosen settings are fitted once more, with another seed.
     """
 
     name: str
@@ -40,6 +46,7 @@ class Candidate:
     seconds: Cost = lambda data, device: 0.0
     seed: int = 0
     is_floor: bool = False
+    again: str = ""
 
     @property
     def is_solved(self) -> bool:
@@ -62,12 +69,19 @@ def portfolio(data: Interactions, device: torch.device) -> list[Candidate]:
         Candidate("graph-filter", _solved(*filters), _filter_seconds),
         Candidate("local-ease", _solved(*local), _local_seconds),
         Candidate("dregn-cf", _with_l2(dregn_cf, 0.045, 0.01), _learned_seconds(dregn_cf)),
-        Candidate("softmax", (softmax,), _learned_seconds(softmax)),
+        Candidate("softmax", (softmax, _two_temperatures(softmax)), _learned_seconds(softmax)),
     ]
     if data.n_items <= _LARGEST_MATRIX:
-        candidates.insert(4, Candidate("ease", _solved(*_EASE), _ease_seconds))
+        lightgcn = _with_l2(_wide("lightgcn", min(most, 64)), 3e-4, 3e-3)
+        candidates[2:2] = [
+            Candidate("item-knn", _solved(*_KNN), _knn_seconds),
+            Candidate("wmf", _solved(*_WMF), _wmf_seconds),
+        ]
+        candidates.insert(6, Candidate("ease", _solved(*_EASE), _ease_seconds))
+        candidates.append(Candidate("lightgcn", lightgcn, _pairwise_seconds))
     if on_gpu:
-        candidates.append(Candidate("softmax-2", (softmax,), _learned_seconds(softmax), seed=1))
+        more = Candidate("softmax-2", (), _learned_seconds(softmax), seed=1, again="softmax")
+        candidates.append(more)
     return candidates
 
 
@@ -86,11 +100,13 @@ _FILTERS = (
     (3.0, 0.4, 0.2),
     (10.0, 0.2, 0.0),
 )
+_KNN = (ItemKNN(200), ItemKNN(50), ItemKNN(200, 0.0))
+_WMF = (WMF(32, 5.0, 40.0), WMF(32, 5.0, 80.0), WMF(64, 20.0, 80.0), WMF(32, 5.0, 15.0))
 _LOCAL = ((20.0, 0.2, 0.3, 0.6), (5.0, 0.2, 0.3, 0.3), (50.0, 0.0, 0.0, 0.0))
 _EASE = (EASE(l2=200), EASE(20, 0.2, 0.3, 0.6), EASE(l2=1000))
 
 
-def _solved(*solvers: Walk | GraphFilter | LocalEASE | EASE) -> tuple[SolverSettings, ...]:
+def _solved(*solvers: AnySolver) -> tuple[SolverSettings, ...]:
     return tuple(SolverSettings(solver) for solver in solvers)
 
 
@@ -104,6 +120,12 @@ def _wide(name: str, dimension: int) -> Settings:
 
 def _with_l2(settings: Settings, *values: float) -> tuple[Settings, ...]:
     return tuple(replace(settings, training=replace(settings.training, l2=l2)) for l2 in values)
+
+
+def _two_temperatures(settings: Settings) -> Settings:
+    """The positives' scores by a log-mean-exp: better on some data, worse on others."""
+    assert isinstance(settings.risk, Softmax)
+    return replace(settings, risk=replace(settings.risk, positive_temperature=0.5))
 
 
 def _cores() -> int:
@@ -151,14 +173,29 @@ def solver_seconds(solver: AnySolver, data: Interactions, device: torch.device) 
     return 0.0 if cost is None else cost(data, device)
 
 
+def _knn_seconds(data: Interactions, device: torch.device) -> float:
+    return 1e-8 * float((data.user_degrees**2).sum()) / _cores() + _judging(data)
+
+
+def _wmf_seconds(data: Interactions, device: torch.device) -> float:
+    flops = _GPU_FLOPS / 50 if device.type == "cuda" else _cores() * _CPU_FLOPS / 2
+    return 15 * 4 * data.n_pairs * 64**2 / flops + _judging(data)
+
+
+def _pairwise_seconds(data: Interactions, device: torch.device) -> float:
+    return 5 + 2e-5 * data.n_pairs if device.type == "cuda" else 4e-4 * data.n_pairs / _cores()
+
+
 def _learned_seconds(settings: Settings) -> Cost:
     """A few epochs over all pairs of users and items."""
+    dimension = getattr(settings.encoder, "dimension", _LEARNED_ON_CPU)
+    kind = settings.risk.name
 
     def seconds(data: Interactions, device: torch.device) -> float:
-        dimension = getattr(settings.encoder, "dimension", _LEARNED_ON_CPU)
-        n_flops = 10.0 * data.n_users * data.n_items * dimension
+        n_flops, n_epochs = 10.0 * data.n_users * data.n_items * dimension, _EPOCHS[kind]
         if device.type == "cuda":
-            return _EPOCHS * (n_flops / _GPU_FLOPS + data.n_users / 2048 * _GPU_STEP)
-        return _EPOCHS * n_flops / (_cores() * _CPU_FLOPS)
+            per_epoch = n_flops / (2 * _GPU_FLOPS) + data.n_users / 2048 * _GPU_STEP
+            return _GPU_START + n_epochs * per_epoch
+        return n_epochs * n_flops / (_cores() * _CPU_FLOPS_OF_RISK)
 
     return seconds

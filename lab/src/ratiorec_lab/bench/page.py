@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,15 +9,16 @@ from typing import Any
 from markupsafe import Markup
 
 from ratiorec_lab.bench.case import Case, Measured
+from ratiorec_lab.bench.frontier_chart import SHOWN, frontier_chart
+from ratiorec_lab.bench.frontier_lines import short_name
 from ratiorec_lab.bench.growth_chart import growth_charts
 from ratiorec_lab.bench.growth_lines import MEMORY, TIME, growths
 from ratiorec_lab.bench.words import label_of, left_out, rates, table, title_of
 from ratiorec_lab.report import page
-from ratiorec_lab.report.charts import Dot, Series, dot_chart, line_chart
+from ratiorec_lab.report.charts import Dot, dot_chart
 from ratiorec_lab.tables import in_seconds
 
 _LONGEST_FIGURE = 24
-_SHOWN = 0.7  # of the best figure: lower beginnings of curves are left out, for room at the ends
 _TITLES: Mapping[str, str] = {
     "risk": "The unlabelled term of one batch, value and gradient",
     "softmax": "The log-sum-exp of a batch over all items, value and gradient",
@@ -80,7 +80,7 @@ def _plots(measured: Measured) -> list[page.Block]:
 def _plot(measured: Measured) -> Markup:
     title = _TITLES[measured.target]
     if measured.target == "frontier":
-        return frontier_chart(measured.cases, title=title)
+        return frontier_chart(measured.to_json(), title=title)
     dots = [_dot(measured, case) for case in measured.cases]
     return dot_chart(dots, title=title, value_label="seconds, logarithmic")
 
@@ -99,39 +99,12 @@ def _dot(measured: Measured, case: Case) -> Dot:
     )
 
 
-def frontier_chart(cases: Sequence[Case], *, title: str) -> Markup:
-    """Quality against training time; a model on its way is a line, what is solved a point."""
-    curves = [case.figures["curve"] for case in cases]
-    ends = [curve[-1]["recall@20"] for curve in curves if curve]
-    lowest = min([_SHOWN * max(ends, default=0.0), *ends])
-    series = []
-    for case, curve in zip(cases, curves, strict=True):
-        shown = [point for point in curve if point["recall@20"] >= lowest]
-        seconds, quality = ([point[key] for point in shown] for key in ("seconds", "recall@20"))
-        series.append(Series(short_name(case.backend), seconds, quality))
-    return line_chart(
-        series,
-        title=title,
-        x_label="training seconds, logarithmic",
-        y_label="recall@20, test pairs",
-        log_x=True,
-    )
-
-
-def short_name(label: str) -> str:
-    """A label with the values of settings in place of `:SETTING=VALUE`.
-
-    >>> short_name("implicit-als:solver.dimension=128"), short_name("dregn-cf, eager: risk")
-    ('implicit-als 128', 'dregn-cf, eager: risk')
-    """
-    return re.sub(r":[\w.]+=", " ", label)
-
-
 def _caption(measured: Measured) -> str:
     if measured.target == "frontier":
         return (
-            "A curve for what descends, judged on a paused clock; a point for what is solved. "
-            f"Beginnings of curves below {_SHOWN:.0%} of the best are not drawn."
+            "A curve for what descends, judged on a paused clock; a point for what is solved, and "
+            "for each budget of an automatic choice. "
+            f"Beginnings of curves below {SHOWN:.0%} of the best are not drawn."
         )
     if measured.target == "growth":
         return (

@@ -1,10 +1,12 @@
 """Long runs beside one another: each works for a while and rests, with a clock of its own.
 
 A contender is a preset with what is laid over it, in one word: `lightgcn:batches.n_pairs=2048`.
+The automatic choice is one with its budget in seconds, `auto@30`, and a single turn.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -20,8 +22,12 @@ from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import ConfigError, RatiorecError
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.machine import available_memory_mb
-from ratiorec.settings import ModelSettings, SolverSettings
+from ratiorec.presets import AUTO
+from ratiorec.scorers import StoredScorer
+from ratiorec.settings import AutoSettings, ModelSettings, SolverSettings
 from ratiorec.solvers.settings import ImplicitALS, ItemKNN, PopularitySolver
+from ratiorec.training.auto import AutoSession
+from ratiorec.training.fit import FitOptions, FitResult
 from ratiorec.training.loop import TrainingRun, start_run
 from ratiorec_lab.bench.clock import CPU, Ceilings, Conditions, Gauge, synchronize
 
@@ -47,10 +53,34 @@ def settings_of(contender: str) -> ModelSettings:
     return resolve(settings, read_toml(Path(file)) if file else {}, assignments)
 
 
+def budget_of(contender: str) -> float | None:
+    """The seconds of an automatic choice; None for a preset.
+
+    >>> budget_of("auto@30"), budget_of("ease")
+    (30.0, None)
+    """
+    name, _, seconds = contender.partition("@")
+    if name != AUTO:
+        return None
+    try:
+        budget = float(seconds)
+        if not 0 < budget < math.inf:
+            raise ValueError
+    except ValueError:
+        raise ConfigError(
+            "the automatic choice has no budget to be measured with",
+            where="--presets",
+            found=repr(contender),
+            wanted="seconds above 0 behind the name, such as auto@30",
+        ) from None
+    return budget
+
+
 def require_contenders(contenders: Sequence[str]) -> None:
     """Refuse a contender that cannot be read, or that comes twice."""
     for contender in contenders:
-        settings_of(contender)
+        if budget_of(contender) is None:
+            settings_of(contender)
     if twice := sorted({name for name in contenders if contenders.count(name) > 1}):
         raise ConfigError(
             "a preset is listed twice",
@@ -70,7 +100,7 @@ class Contender:
     def __init__(
         self,
         name: str,
-        settings: ModelSettings,
+        settings: ModelSettings | AutoSettings,
         data: Interactions,
         *,
         device: torch.device,
@@ -94,6 +124,20 @@ class Contender:
         """The model on its way."""
         assert self._run is not None, f"{self.name} has not begun, or has left"
         return self._run
+
+    @property
+    def step(self) -> int:
+        """How many steps are behind it."""
+        return self.run.step
+
+    @property
+    def ready(self) -> bool:
+        """Whether there is a model to judge."""
+        return self.run.ready
+
+    def scorer(self) -> StoredScorer:
+        """The model as it is now."""
+        return self.run.scorer()
 
     @property
     def done(self) -> bool:
@@ -138,6 +182,7 @@ class Contender:
         self._run, self._steps = None, iter(())
 
     def _start(self, data: Interactions) -> TrainingRun:
+        assert not isinstance(self.settings, AutoSettings)
         return start_run(
             self.settings,
             data,
@@ -157,6 +202,53 @@ class Contender:
         # torch tells by a RuntimeError that memory has run out
         except (RatiorecError, MemoryError, RuntimeError) as error:
             self.error = " ".join(str(error).split()) or type(error).__name__
+
+
+class Automatic(Contender):
+    """The automatic choice within a budget: search, weighing and refits in one turn."""
+
+    def __init__(
+        self, name: str, budget: float, data: Interactions, *, device: torch.device
+    ) -> None:
+        super().__init__(name, AutoSettings(), data, device=device, max_seconds=budget)
+        self.fitted: FitResult | None = None
+
+    @property
+    def step(self) -> int:
+        return self.fitted.n_steps if self.fitted else 0
+
+    @property
+    def ready(self) -> bool:
+        return self.fitted is not None
+
+    def scorer(self) -> StoredScorer:
+        assert self.fitted is not None, f"{self.name} has not worked"
+        return self.fitted.scorer
+
+    @property
+    def share(self) -> float:
+        return float(self.done)
+
+    def warm_up(self) -> None:
+        data = _TINY(rng=np.random.default_rng(0)).dataset.train
+        with self._telling_errors():
+            self._fit(data, min(1.0, self._max_seconds))
+
+    def work(self, seconds: float) -> None:
+        """All of it, whatever the length of a turn."""
+        synchronize(self.device)
+        started = time.perf_counter()
+        with self._telling_errors():
+            self.fitted = self._fit(self.data, self._max_seconds)
+            self._at_the_end = True
+        self.seconds = time.perf_counter() - started
+
+    def leave(self) -> None:
+        self.fitted = None
+
+    def _fit(self, data: Interactions, max_seconds: float) -> FitResult:
+        options = FitOptions(max_seconds=max_seconds)
+        return AutoSession(data, AutoSettings(), options, seed=0, device=self.device)()
 
 
 class Raced(NamedTuple):
@@ -204,7 +296,7 @@ def race(
     )
 
 
-def _works_on_cpu(settings: ModelSettings) -> bool:
+def _works_on_cpu(settings: ModelSettings | AutoSettings) -> bool:
     """Some solvers have no other place, whatever the device."""
     solvers = ImplicitALS | ItemKNN | PopularitySolver
     return isinstance(settings, SolverSettings) and isinstance(settings.solver, solvers)

@@ -2,7 +2,7 @@
 
 `fit` trains each preset to the step that validation chooses. `frontier` draws R@20 against
 training seconds; its figures are of the test part, which judges here and chooses nothing: a curve
-goes on to the end of its time, however it bends.
+goes on to the end of its time, however it bends. An automatic choice is a point for each budget.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ratiorec.training.fit import (
 from ratiorec.training.loop import GradientTraining, TrainingRun
 from ratiorec_lab.bench.case import Case, Measured
 from ratiorec_lab.bench.clock import Conditions, Floor, Times
-from ratiorec_lab.bench.race import Contender, race, settings_of
+from ratiorec_lab.bench.race import Automatic, Contender, budget_of, race, settings_of
 from ratiorec_lab.bench.step import n_parameters, step_floor
 
 FITTED, QUICKLY_FITTED = ("dregn-cf",), ("dre-mf",)
@@ -32,11 +32,11 @@ RIVAL = "implicit-als:solver.dimension=64:solver.n_sweeps=15"
 
 REFERENCE = "implicit-als:solver.dimension=64"
 CURVES = (
-    *("dregn-cf", "dregn-cf-fast", "dre-mf", "lightgcn"),
+    *("auto@5", "auto@30", "dregn-cf", "dregn-cf-fast", "dre-mf", "lightgcn"),
     *(REFERENCE, "implicit-als:solver.dimension=128", "implicit-als:solver.dimension=256"),
     *("item-knn", "ease"),
 )
-QUICK_CURVES = ("dre-mf", REFERENCE, "item-knn")
+QUICK_CURVES = ("auto@1", "dre-mf", REFERENCE, "item-knn")
 GROWTH = 1.4
 """The time from one validation to the next: points that stand evenly on a logarithmic axis."""
 
@@ -58,9 +58,10 @@ def _case(target: str, contender: Contender, reference: str, **more: Any) -> Cas
 
 def training_floor(contender: Contender) -> Floor | None:
     """That of a step, as often as steps were taken; of a solver it is not known."""
-    run, settings = contender.run, contender.settings
-    if not isinstance(run, GradientTraining) or not isinstance(settings, Settings):
+    settings = contender.settings
+    if not isinstance(settings, Settings) or not isinstance(contender.run, GradientTraining):
         return None
+    run = contender.run
     return step_floor(settings, contender.data, n_parameters(run)).times(run.step)
 
 
@@ -151,16 +152,20 @@ def _fit_case(contender: Contender, length: Length, conditions: Conditions) -> C
 def measure_frontier(conditions: Conditions) -> Measured:
     """A curve for what is trained by gradients, judged on paused clocks; a point for a solver."""
     names = conditions.chosen(CURVES, QUICK_CURVES)
-    data, device = conditions.dataset.train, conditions.device
-    budget = conditions.effort.max_seconds
-    contenders = [
-        Contender(name, settings_of(name), data, device=device, max_seconds=budget)
-        for name in names
-    ]
+    contenders = [_on_the_frontier(name, conditions) for name in names]
     bench = _Frontier(conditions)
     raced = race("frontier", contenders, conditions, watch=bench.watch, settle=bench.settle)
     in_order = [bench.cases[name] for name in names if name in bench.cases]
     return Measured("frontier", in_order, raced.ceilings, raced.left_out)
+
+
+def _on_the_frontier(name: str, conditions: Conditions) -> Contender:
+    data, device = conditions.dataset.train, conditions.device
+    budget = budget_of(name)
+    if budget is not None:
+        return Automatic(name, budget, data, device=device)
+    seconds = conditions.effort.max_seconds
+    return Contender(name, settings_of(name), data, device=device, max_seconds=seconds)
 
 
 @dataclass
@@ -174,7 +179,7 @@ class _Frontier:
     def watch(self, contender: Contender) -> None:
         """Judge a model on its way, when it has worked long enough since the last time."""
         is_solved = isinstance(contender.settings, SolverSettings)
-        if is_solved or contender.done or not contender.run.ready:
+        if is_solved or contender.done or not contender.ready:
             return
         curve = self.curves.setdefault(contender.name, [])
         if not curve or contender.seconds >= GROWTH * curve[-1]["seconds"]:
@@ -183,18 +188,23 @@ class _Frontier:
     def settle(self, contender: Contender) -> None:
         """Judge a model at its end."""
         curve = self.curves.setdefault(contender.name, [])
-        if contender.run.ready:
+        if contender.ready:
             curve.append(self._point(contender))
         end = curve[-1] if curve else {}
-        figures = {name: end.get(name) for name in ("recall@20", "ndcg@20")} | {"curve": curve}
+        figures: dict[str, Any] = {name: end.get(name) for name in ("recall@20", "ndcg@20")}
+        figures["curve"] = curve
+        if isinstance(contender, Automatic) and contender.fitted is not None:
+            figures["members"] = contender.fitted.members
         is_rival = contender.name.startswith("implicit-als")
         self.cases[contender.name] = _case(
             "frontier", contender, REFERENCE, is_rival=is_rival, figures=figures
         )
 
     def _point(self, contender: Contender) -> dict[str, float]:
-        test, run = self.conditions.dataset.test, contender.run
+        test = self.conditions.dataset.test
         assert test is not None, "the command holds out a test part where there is none"
-        found = evaluate_on_device(run.scorer(), contender.data, test, device=contender.device)
+        found = evaluate_on_device(
+            contender.scorer(), contender.data, test, device=contender.device
+        )
         rounded = {name: round(value, 5) for name, value in found.items()}
-        return {"seconds": round(contender.seconds, 3), "step": run.step, **rounded}
+        return {"seconds": round(contender.seconds, 3), "step": contender.step, **rounded}

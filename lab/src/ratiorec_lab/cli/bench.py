@@ -115,7 +115,8 @@ def bench(
     presets: Annotated[
         str | None,
         typer.Option(
-            help="For step, fit and frontier: PRESET[+FILE.toml][:SETTING=VALUE] with commas."
+            help="For step, fit and frontier: PRESET[+FILE.toml][:SETTING=VALUE] with commas; "
+            "for frontier also auto@SECONDS."
         ),
     ] = None,
     epochs: Annotated[

@@ -11,7 +11,7 @@ import functools
 import sys
 from pathlib import Path
 
-from ratiorec_lab.results import performance, quality
+from ratiorec_lab.results import auto, performance, quality
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -19,7 +19,11 @@ def pages(root: Path) -> dict[Path, str]:
     results, docs = root / "results", root / "docs"
     found = quality.lines(results)
     tables = {
-        root / "README.md": {"results": quality.method_table(found)},
+        root / "README.md": {
+            "auto": auto.default_table(results),
+            "results": quality.method_table(found),
+        },
+        docs / "auto.md": auto.tables(results),
         docs / "rivals.md": {"rivals": quality.rivals_table(found)},
         docs / "guide.md": {"intake": quality.intake_table(results)},
         docs / "performance.md": performance.tables(results),

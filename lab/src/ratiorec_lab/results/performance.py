@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from ratiorec_lab.bench.frontier_lines import automatic, beside, best_until
 from ratiorec_lab.bench.growth_lines import MEMORY, TIME, Growth, growths
 from ratiorec_lab.bench.targets import TARGETS
 from ratiorec_lab.bench.words import COLUMNS, GROWTH_HEADERS, growth_cells
-from ratiorec_lab.tables import markdown_table
+from ratiorec_lab.tables import in_seconds, markdown_table
 
 Record = dict[str, Any]
 IMAGES = {"time": TIME, "memory": MEMORY}
@@ -56,7 +57,11 @@ def cases_of(target: str, found: list[Record]) -> list[Row]:
 def tables(folder: Path) -> dict[str, str]:
     """The table of each target, by the name of its place on the page."""
     found = records(folder)
-    return {f"bench-{target}": table(target, found) for target in TARGETS}
+    frontier = cases_of("frontier", found)
+    return {f"bench-{target}": table(target, found) for target in TARGETS} | {
+        "auto-budgets": budgets_part(frontier),
+        "auto-members": members_part(frontier),
+    }
 
 
 def table(target: str, found: list[Record]) -> str:
@@ -94,11 +99,108 @@ def _growth_part(rows: list[Row]) -> str:
     return "\n\n".join([markdown_table(headers, cells), *images])
 
 
+def _by_record(rows: list[Row]) -> list[list[Row]]:
+    """Cases of one run each, of runs in which an automatic choice took part."""
+    runs: dict[int, list[Row]] = {}
+    for row in rows:
+        runs.setdefault(id(row.record), []).append(row)
+    return [run for run in runs.values() if automatic(row.case for row in run)]
+
+
+def budgets_part(rows: list[Row]) -> str:
+    """The automatic choice by budget beside the best rival that was there in time, and a plot."""
+    cells = [cell for run in _by_record(rows) for cell in _budget_rows(run)]
+    if not cells:
+        return "Not measured yet."
+    headers = [
+        *("data set", "device", "budget", "wall clock", "R@20 of `auto`", "nDCG@20"),
+        *("`implicit`'s best by then", "best of the others by then"),
+    ]
+    images = [
+        f"![R@20 against seconds of training, on {kind}](frontier-{kind}.svg)"
+        for kind in _frontiers(rows)
+    ]
+    return "\n\n".join([markdown_table(headers, cells), *images])
+
+
+def _budget_rows(run: list[Row]) -> Iterator[list[str]]:
+    cases = [row.case for row in run]
+    for seconds, case in automatic(cases):
+        device = next(row.device for row in run if row.case is case)
+        in_time = [best_until(models, seconds) for models in beside(cases)]
+        yield [
+            run[0].record["dataset"],
+            device,
+            f"{seconds:g} s",
+            in_seconds(case["seconds"]),
+            *(f"{case[name]:.4f}".removeprefix("0") for name in ("recall@20", "ndcg@20")),
+            *(
+                "none" if p is None else f"{p.recall:.4f} ({p.model})".removeprefix("0")
+                for p in in_time
+            ),
+        ]
+
+
+def members_part(rows: list[Row]) -> str:
+    """Seconds of search and refit of every member, a column for each budget."""
+    parts = []
+    for run in _by_record(rows):
+        chosen = automatic(row.case for row in run)
+        names = dict.fromkeys(m["name"] for _, case in chosen for m in case["members"])
+        cells = [
+            [name, *(_member_cell(name, case["members"]) for _, case in chosen)] for name in names
+        ]
+        device = next(row.device for row in run if row.case is chosen[0][1])
+        headers = [f"{run[0].record['dataset']}, {device}"]
+        headers += [f"within {seconds:g} s" for seconds, _ in chosen]
+        parts.append(markdown_table(headers, cells))
+    return "\n\n".join(parts) or "Not measured yet."
+
+
+def _member_cell(name: str, members: list[Record]) -> str:
+    """`1.2 s + 0.8 s, weight .40`, or why it was not tried."""
+    member = next((one for one in members if one["name"] == name), None)
+    if member is None:
+        return ""
+    if not member["validation"]:
+        return str(member["why"])
+    weight = f"{member['weight']:.2f}".removeprefix("0")
+    refit = f" + {in_seconds(member['refit_seconds'])}, weight {weight}" if member["weight"] else ""
+    return in_seconds(member["seconds"]) + refit
+
+
+def _frontiers(rows: list[Row]) -> dict[str, list[Record]]:
+    """The cases of the runs with an automatic choice, by the kind of device of that choice."""
+    found: dict[str, list[Record]] = {}
+    for run in _by_record(rows):
+        (_, chosen), *_ = automatic(row.case for row in run)
+        found[chosen["device"]] = [row.case for row in run]
+    return found
+
+
 def images(folder: Path) -> dict[str, str]:
     """The images that the page shows, by file name."""
+    found = records(folder)
+    return _growth_images(cases_of("growth", found)) | _frontier_images(cases_of("frontier", found))
+
+
+def _frontier_images(rows: list[Row]) -> dict[str, str]:
+    from ratiorec_lab.bench.frontier_chart import frontier_chart
+    from ratiorec_lab.bench.growth_chart import drawing
+
+    title = "Quality of the lists for time spent on training, on the test part"
+    return {
+        f"frontier-{kind}.svg": drawing(
+            [frontier_chart(cases, title=title)],
+            description=f"R@20 against seconds of training, on {kind}",
+        )
+        for kind, cases in _frontiers(rows).items()
+    }
+
+
+def _growth_images(rows: list[Row]) -> dict[str, str]:
     from ratiorec_lab.bench.growth_chart import drawing, growth_charts
 
-    rows = cases_of("growth", records(folder))
     return {
         f"growth-{name}-{kind}.svg": drawing(
             growth_charts(lines, figure), description=f"How {name} grows along each axis, on {kind}"

@@ -119,16 +119,16 @@ def _by_key(records: Iterable[Record]) -> dict[Key, Line]:
 
 
 def _metric(name: str) -> Callable[[Line], str]:
-    """`.1813 ± .0004`, as the paper prints it, with half of the interval where there is one."""
+    """A figure as the paper prints it."""
+    return lambda line: with_interval(line.measured(name))
 
-    def written(line: Line) -> str:
-        measured = line.measured(name)
-        ends = measured.interval
-        spread = "" if ends is None else f" ± {figure((ends[1] - ends[0]) / 2)}"
-        assert measured.mean is not None
-        return figure(measured.mean) + spread
 
-    return written
+def with_interval(measured: Measured) -> str:
+    """`.1813 ± .0004`: a mean with half of Student's interval, where there is one."""
+    ends = measured.interval
+    assert measured.mean is not None
+    spread = "" if ends is None else f" ± {figure((ends[1] - ends[0]) / 2)}"
+    return figure(measured.mean) + spread
 
 
 def _published(line: Line) -> str:

@@ -1,6 +1,9 @@
 """Runs a study and keeps what it printed, with command, machine, versions and commit.
 
 python -m ratiorec_lab.studies graph_memory       # results/bench-graph_memory.json
+
+A study of one data set, or of a part of its question, has these in the name of its record:
+results/bench-blend_ablation-gowalla-last.json. One that keeps a record of its own is only run.
 """
 
 from __future__ import annotations
@@ -23,7 +26,10 @@ def main(name: str, *arguments: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True, check=True
     )
+    print(done.stdout)
     result = json.loads(done.stdout)
+    if "target" in result:  # compare_all, which goes on with its record
+        return
     record = {
         "target": f"bench {name}",
         "result": result,
@@ -33,8 +39,8 @@ def main(name: str, *arguments: str) -> None:
             commit=started_from,
         ),
     }
-    write_json(Path("results", f"bench-{name}.json"), record)
-    print(done.stdout)
+    parts = (name, result.get("dataset"), result.get("part"))
+    write_json(Path("results", f"bench-{'-'.join(filter(None, parts))}.json"), record)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,15 @@
 """A server under load: rate, latency, memory, swaps of models and the end, on loopback.
 
     python -m ratiorec_lab.studies.serve_load --requests 100000
+    python -m ratiorec_lab.studies.serve_load --model blend --requests 10000
 
-The model has Gowalla's size with random vectors. The client runs on the same cores as the server,
-so the figures are what both together leave. `closed` is a number of connections that ask one
-request after the other; `open` asks at a fixed rate whatever the answers do, and counts a
-request's time from when it was due. Each is measured in several rounds that take turns; all rounds
-are listed, as others may use the machine, and `load_average` says how busy it was.
+The model has Gowalla's size with random vectors; a blend has the members that the automatic choice
+takes on a GPU: popularity, 200 neighbours of each item, 128 and twice 512 dimensions, narrowed.
+The client runs on the same cores as the server, so the figures are what both together leave.
+`closed` is a number of connections that ask one request after the other; `open` asks at a fixed
+rate whatever the answers do, and counts a request's time from when it was due. Each is measured in
+several rounds that take turns; all rounds are listed, as others may use the machine, and
+`load_average` says how busy it was.
 """
 
 from __future__ import annotations
@@ -30,22 +33,53 @@ from typing import Any
 
 import numpy as np
 
+from ratiorec.config import model_preset, to_table
 from ratiorec.model.artifact import Artifact
+from ratiorec.scorers import Blend, Neighbours, PopularityScorer, StoredScorer
+from ratiorec.scorers.scorer import UserItems
+from ratiorec.settings import BlendMember, BlendSettings
+from ratiorec.training.blending import narrowed
 from ratiorec_lab.bench.random_data import dense_pairs, random_model
 from ratiorec_lab.studies.study import parser, tell
 
 N_USERS, N_ITEMS, DIMENSION = 29_858, 40_981, 64
+N_NEIGHBOURS, BLENDED = 200, (128, 512, 512)
 TOKEN = "benchmark-administrator"
+_SETTINGS = to_table(
+    BlendSettings(
+        tuple(
+            BlendMember(str(place), 0.2, 1, 0, model_preset(name))
+            for place, name in enumerate(
+                ("popularity", "local-ease", "dregn-cf-fast", "softmax", "softmax")
+            )
+        )
+    )
+)
 
 
-def model_of_gowallas_size(seed: int) -> Artifact:
+def model_of_gowallas_size(seed: int, kind: str) -> Artifact:
     """Random vectors; as many seen items as on Gowalla, the popular ones more often."""
     rng = np.random.default_rng(seed)
     lengths = np.clip(rng.lognormal(2.9, 0.8, N_USERS), 8, 811).astype(np.int64)
     items = (N_ITEMS * rng.random(lengths.sum()) ** 2).astype(np.int64)
     data = dense_pairs(N_USERS, N_ITEMS, np.repeat(np.arange(N_USERS), lengths), items)
-    scorer = random_model(N_USERS, N_ITEMS, DIMENSION, seed=seed)
-    return Artifact.of(scorer, data, settings={}, card={})
+    single = random_model(N_USERS, N_ITEMS, DIMENSION, seed=seed)
+    if kind == "single":
+        return Artifact.of(single, data, settings={}, card={})
+    return Artifact.of(random_blend(UserItems.of(data), rng), data, settings=_SETTINGS, card={})
+
+
+def random_blend(histories: UserItems, rng: np.random.Generator) -> Blend:
+    """Weights and neighbours are random; the narrowing is that of these vectors."""
+    ends = np.arange(N_ITEMS + 1, dtype=np.int64) * N_NEIGHBOURS
+    near = np.sort(rng.integers(0, N_ITEMS - N_NEIGHBOURS, (N_ITEMS, N_NEIGHBOURS)), axis=1)
+    near += np.arange(N_NEIGHBOURS)  # no item twice
+    values = rng.random(near.size, np.float32)
+    neighbours = Neighbours(ends, near.astype(np.int32).ravel(), values, histories)
+    popularity = PopularityScorer(rng.random(N_ITEMS, np.float32), N_USERS)
+    vectors = [random_model(N_USERS, N_ITEMS, d, seed=seed) for seed, d in enumerate(BLENDED)]
+    members: tuple[StoredScorer, ...] = (popularity, neighbours, *vectors)
+    return narrowed(Blend(members, np.full(len(members), 1 / len(members), np.float32)))
 
 
 # A client.
@@ -242,11 +276,13 @@ async def serving(folder: Path, log: Path, *options: str) -> AsyncIterator[Serve
 # What is measured.
 
 
-async def swaps(server: Server, folder: Path, n_swaps: int, rate: float) -> dict[str, Any]:
+async def swaps(
+    server: Server, folder: Path, n_swaps: int, rate: float, kind: str
+) -> dict[str, Any]:
     """Turn the link to another model again and again while requests come at a rate."""
     others = [folder.with_name(f"other{seed}") for seed in (1, 2)]
     for seed, other in enumerate(others, 1):
-        model_of_gowallas_size(seed).save(other)
+        model_of_gowallas_size(seed, kind).save(other)
     refused: list[str] = []
     is_over = False
 
@@ -362,11 +398,26 @@ def _rounds(runs: list[dict[str, Any]], name: str) -> list[dict[str, Any]]:
     ]
 
 
+def described(model: Artifact) -> dict[str, Any]:
+    """What it is made of."""
+    scorer = model.scorer
+    if not isinstance(scorer, Blend):
+        return {"dimension": DIMENSION}
+    assert scorer.narrowing is not None
+    return {
+        "members": [member.kind for member in scorer.members],
+        "joined_dimensions": scorer.joined_dimension,
+        "narrowed_to": scorer.narrowing.items.shape[1],
+        "neighbours": N_NEIGHBOURS,
+    }
+
+
 async def measure(asked: argparse.Namespace) -> dict[str, Any]:
     """Everything, on one server after its start was timed three times."""
     with tempfile.TemporaryDirectory() as place:
         folder, log, token = Path(place, "model"), Path(place, "log"), Path(place, "token")
-        model_of_gowallas_size(0).save(folder.with_name("first"))
+        model = model_of_gowallas_size(0, asked.model)
+        model.save(folder.with_name("first"))
         folder.symlink_to(folder.with_name("first"))
         token.write_text(TOKEN)
         options = ("--no-watch", "--admin-token-file", str(token))
@@ -390,13 +441,14 @@ async def measure(asked: argparse.Namespace) -> dict[str, Any]:
                 for rate in asked.rates
             ]
             result = {
-                "model": {"users": N_USERS, "items": N_ITEMS, "dimension": DIMENSION, "k": 20},
+                "part": "" if asked.model == "single" else asked.model,
+                "model": {"users": N_USERS, "items": N_ITEMS, "k": 20} | described(model),
                 "load_average": [round(value, 2) for value in os.getloadavg()],
                 "seconds_to_first_answer": starts,
                 "server_processor_ms_per_request": round(1000 * spent / n_asked, 3),
                 "closed": _rounds(by_connections, "connections"),
                 "open": _rounds(by_rate, "asked_per_second"),
-                "swaps": await swaps(server, folder, 20, asked.rates[0]),
+                "swaps": await swaps(server, folder, 20, asked.rates[0], asked.model),
                 "memory": await memory(server, asked.requests, 8),
                 "end": await end(server, 8),
             }
@@ -405,6 +457,7 @@ async def measure(asked: argparse.Namespace) -> dict[str, Any]:
 
 if __name__ == "__main__":
     options = parser(__doc__)
+    options.add_argument("--model", choices=["single", "blend"], default="single")
     options.add_argument("--requests", type=int, default=100_000)
     options.add_argument("--seconds", type=float, default=5)
     options.add_argument("--rounds", type=int, default=5)

@@ -143,7 +143,7 @@ def grown(
     if isinstance(scorer, Blend) and isinstance(rule, MemberRules):
         parts = zip(scorer.members, rule.rules, member_settings(scorer, settings), strict=True)
         members = [grown(member, one, of, addition, progress) for member, one, of in parts]
-        return Blend(tuple(members), scorer.weights)
+        return replace(scorer, members=tuple(members))
     if isinstance(scorer, PopularityScorer):
         counts = np.bincount(addition.pairs.indices, minlength=len(addition.items))
         return PopularityScorer(counts.astype(np.float32), len(addition.users))
@@ -286,7 +286,7 @@ def propagated(
     if isinstance(scorer, Blend) and isinstance(rule, MemberRules):
         parts = zip(scorer.members, rule.rules, member_settings(scorer, settings), strict=True)
         members = [propagated(m, one, of, pairs, addition, progress) for m, one, of in parts]
-        return Blend(tuple(members), scorer.weights)
+        return replace(scorer, members=tuple(members))
     if not isinstance(rule, UserProblem) or rule.free:
         return grown(scorer, rule, settings, addition, progress)
     addition = addition.with_all_known()  # an item once made follows and need not be remade

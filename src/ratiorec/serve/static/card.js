@@ -29,8 +29,53 @@ export function modelCard(answer) {
     element("pre", { text, tabindex: "0", role: "region", "aria-label": "Settings as JSON" }),
   );
   const curves = curvesOf(answer.card.curve);
-  return [facts(answer), metrics(answer.card), curves, settings].filter(Boolean);
+  return [facts(answer), metrics(answer.card), members(answer.card), curves, settings].filter(Boolean);
 }
+
+// What an automatic choice has tried: each candidate's figure, weight, and why it was taken or not.
+function members(card) {
+  const tried = (Array.isArray(card.members) ? card.members : []).filter(isTable);
+  if (!tried.length) {
+    return null;
+  }
+  const number = (value, text) => element("td", { class: "number", text: isNumber(value) ? text(value) : "–" });
+  const rows = tried.map((member) => {
+    const [low, high] = Array.isArray(member.lead) ? member.lead : [];
+    return element(
+      "tr",
+      member.weight ? { class: "chosen" } : {},
+      element("th", { scope: "row", text: String(member.name) }),
+      number((member.validation || {})["ndcg@20"], (value) => value.toFixed(4)),
+      number(low, () => `${signed(low)} to ${signed(high)}`),
+      number(member.validation ? member.seconds : undefined, (value) => value.toFixed(1)),
+      number(member.weight || undefined, (value) => value.toFixed(2)),
+      element("td", { class: "words", text: String(member.why ?? "") }),
+    );
+  });
+  const titles = ["model", "nDCG@20", "less the chosen", "seconds", "weight", "why"];
+  const head = titles.map((text, place) =>
+    element("th", { scope: "col", text, class: place % 5 ? "number" : "" }),
+  );
+  const table = element(
+    "table",
+    {},
+    element("caption", { text: "What was tried" }),
+    element("thead", {}, element("tr", {}, ...head)),
+    element("tbody", {}, ...rows),
+  );
+  const note =
+    "nDCG@20 is of pairs held out from the search. Less the chosen: the 95 % interval of the " +
+    "difference from the chosen model or blend, user by user; below 0, the chosen one is better.";
+  const region = { class: "wide", tabindex: "0", role: "region", "aria-label": "What was tried, a table" };
+  return element(
+    "div",
+    { class: "card" },
+    element("div", region, table),
+    element("p", { class: "note", text: note }),
+  );
+}
+
+const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(4)}`;
 
 function facts(answer) {
   const { card } = answer;

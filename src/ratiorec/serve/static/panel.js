@@ -5,10 +5,12 @@ import { described, nameOf } from "./items.js";
 
 const LONGEST = 20;
 
-function open(title, note, rows) {
+function open(title, note, rows, members = []) {
   byId("panel-title").textContent = title;
   byId("panel-note").textContent = note;
   byId("panel-list").replaceChildren(...rows);
+  byId("panel-members").hidden = !members.length;
+  byId("panel-members-list").replaceChildren(...members);
   if (!byId("panel").open) {
     byId("panel").showModal();
   }
@@ -42,16 +44,22 @@ export function openSimilar(item, answer, add) {
   open(`Similar to ${nameOf(item)}`, "The items that the model holds most alike, the nearest first.", rows);
 }
 
-export function openWhy(item, answer, isUser) {
-  const most = Math.max(...answer.history.map((part) => Math.abs(part.contribution)));
-  const rows = answer.history.slice(0, LONGEST).map((part) => {
+function contributed(parts) {
+  const most = Math.max(...parts.map((part) => Math.abs(part.contribution)));
+  return parts.map((part) => {
     const size = part.contribution;
     const value = `${size > 0 ? "+" : ""}${figure(size)}`;
     return row(part, most > 0 ? Math.abs(size) / most : 0, value, size < 0 ? "lowers" : "");
   });
+}
+
+export function openWhy(item, answer, isUser) {
+  const members = (answer.members || []).map((part) => ({ ...part, item_id: part.member }));
   const of = isUser ? " The history is scored as of someone new, not with what training made of this user." : "";
+  const sum = members.length ? ", the sum of what its members give" : "";
   const note =
-    `The score is ${figure(answer.score)}. Beside each item of the history: how much of it would be ` +
+    `The score is ${figure(answer.score)}${sum}. Beside each item of the history: how much of it would be ` +
     `missing without that item; below 0, it speaks against.${of}`;
-  open(`Why ${nameOf(item)}?`, note, rows);
+  const rows = contributed(answer.history).slice(0, LONGEST);
+  open(`Why ${nameOf(item)}?`, note, rows, contributed(members));
 }
