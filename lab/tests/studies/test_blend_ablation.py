@@ -88,7 +88,8 @@ def test_what_is_left_out_has_no_say_in_the_weights() -> None:
     relevant = rng.random((50, 60)) < 0.1
     n_relevant = np.maximum(relevant.sum(1), 1)
     good, noise = relevant.astype(np.float32), rng.random((50, 60), np.float32)
-    table = CandidateScores(np.stack([noise, good, good]), relevant, n_relevant)
+    scores = torch.from_numpy(np.stack([noise, good, good]))
+    table = CandidateScores(scores, torch.from_numpy(relevant), n_relevant)
     chosen = np.array([0.0, 0.5, 0.5])
     names = ["noise", "good", "twin"]
     found = blend_ablation.without_each(names, table, chosen, [[0], [1, 2]])

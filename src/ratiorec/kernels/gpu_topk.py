@@ -141,16 +141,41 @@ def _blend(scorer: Blend, device: torch.device) -> Score:
         for member, weight in zip(scorer.members, weights, strict=True)
         if not isinstance(member, Factored)
     ]
-    joined = len(others) < len(weights)
-    items = torch.from_numpy(scorer.joined_items).to(device).T if joined else None
+    joined = _joined(scorer, device) if len(others) < len(weights) else None
 
     def score(users: Indices) -> Tensor:
         total = torch.zeros((len(users), scorer.n_items), device=device)
-        if items is not None:
-            total += torch.from_numpy(scorer.joined_users(users)).to(device) @ items
+        if joined is not None:
+            total += joined(users)
         for member, weight in others:
             total += standardised(member(users)).mul_(weight)
         return total
+
+    return score
+
+
+def _joined(scorer: Blend, device: torch.device) -> Score:
+    """The members that are inner products as one, narrowed where the blend is (theory: G3)."""
+    parts, centred = [], []
+    for member, weight in zip(scorer.members, scorer.weights.tolist(), strict=True):
+        if isinstance(member, Factored):
+            items = torch.from_numpy(np.ascontiguousarray(member.item_vectors)).to(device)
+            items = items - items.mean(0)
+            parts.append((member, weight, items.T @ items / len(items)))
+            centred.append(items)
+    maps = None
+    if scorer.narrowing is not None:
+        maps = [torch.from_numpy(np.ascontiguousarray(m)).to(device) for m in scorer.narrowing]
+    items = torch.cat(centred, 1) if maps is None else torch.cat(centred, 1) @ maps[1]
+
+    def score(users: Indices) -> Tensor:
+        vectors = []
+        for member, weight, spread in parts:
+            some = torch.from_numpy(np.ascontiguousarray(member.user_vectors(users))).to(device)
+            sigma = ((some @ spread) * some).sum(1, keepdim=True).clamp_min(0).sqrt()
+            vectors.append(some * (weight / sigma.where(sigma > 0, torch.inf)))
+        joined = torch.cat(vectors, 1)
+        return (joined if maps is None else joined @ maps[0]) @ items.T
 
     return score
 

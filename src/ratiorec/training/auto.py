@@ -25,7 +25,7 @@ from ratiorec.data.split import Split, split_for_validation
 from ratiorec.errors import ConfigError, RatiorecError, StoppedError
 from ratiorec.kernels.gpu_topk import BestOfEach
 from ratiorec.machine import release_memory
-from ratiorec.scorers import Blend, StoredScorer
+from ratiorec.scorers import Blend, Scorer, StoredScorer
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers.topk import n_cores
 from ratiorec.settings import (
@@ -54,6 +54,7 @@ DEFAULT_SECONDS = 600.0
 _SPARE = 0.03  # of the budget, for what happens between the members
 _USERS_PER_SECOND = 100  # judged on, for each second of the budget; a GPU takes all at once
 _FEWEST_USERS, _MOST_USERS = 500, 40_000
+_MOST_TO_STOP = 10_000  # users, for early stopping
 _WEIGHING = 2e-8  # seconds for each judged user, member and item, on one core
 _WEIGHING_ON_GPU = 1e-9
 
@@ -192,7 +193,7 @@ class AutoSession:
                 member.why = member.why or why
                 break
             started = self.seconds
-            judged = _of_few_users(split, self._n_quick) if candidate.is_solved else split
+            judged = _of_few_users(split, self._n_quick if candidate.is_solved else _MOST_TO_STOP)
             try:
                 name = f"{candidate.name} {variant + 1}" if variant else candidate.name
                 best, fitted = self._session(name, settings, seed, judged).search()
@@ -290,10 +291,7 @@ class AutoSession:
     def _weigh(self, found: Mapping[str, StoredScorer], split: Split) -> dict[str, float]:
         """Weights by the held-out pairs; the figures of the blend on them."""
         names = list(found)
-        users = np.flatnonzero(split.held_out.user_degrees)
-        scorers, seen = [found[name] for name in names], UserItems.of(split.train)
-        on_device = None if self.device.type == "cpu" else BestOfEach(scorers, seen, self.device)
-        table = CandidateScores.of(scorers, seen, split.held_out, users, best_of_each=on_device)
+        table = self._table([found[name] for name in names], split)
         by_name = {member.name: member for member in self.tried}
         weighed = search_weights(table, _alike([by_name[name] for name in names]))
         for place, name in enumerate(names):
@@ -303,6 +301,14 @@ class AutoSession:
             member.lead = difference(table.alone(place), weighed.ndcg)
             member.why = "chosen" if weight else "left out: the blend is no better with it"
         return table.metrics(weighed.weights)
+
+    def _table(self, scorers: Sequence[Scorer], split: Split) -> CandidateScores:
+        """The candidates of all judged users, on the device."""
+        users, seen = np.flatnonzero(split.held_out.user_degrees), UserItems.of(split.train)
+        on_device = None if self.device.type == "cpu" else BestOfEach(scorers, seen, self.device)
+        return CandidateScores.of(
+            scorers, seen, split.held_out, users, best_of_each=on_device, device=self.device
+        )
 
     def _refitted(self, *, validation: dict[str, float] | None, n_judged: int) -> FitResult:
         """The chosen members on all pairs, as one model."""

@@ -26,7 +26,7 @@ from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.split import Split
 from ratiorec.evaluation.evaluate import evaluate
-from ratiorec.kernels.gpu_topk import BestOfEach, Score, scores_on, standardised
+from ratiorec.kernels.gpu_topk import Score, scores_on, standardised
 from ratiorec.scorers import Indices, Scorer, StoredScorer
 from ratiorec.scorers.scorer import Pairs, UserItems, pairs_of
 from ratiorec.scorers.topk import Progress, Ranking
@@ -153,17 +153,17 @@ class Ablation(AutoSession):
         self.scorers[member.name] = fitted.scorer
         return fitted
 
+    def _table(self, scorers: Sequence[Scorer], split: Split) -> CandidateScores:
+        self.table = super()._table(scorers, split)
+        return self.table
+
     def _weigh(self, found: Mapping[str, StoredScorer], split: Split) -> Metrics:
         validation = super()._weigh(found, split)
         started = time.monotonic()
-        users = np.flatnonzero(split.held_out.user_degrees)
-        scorers, seen = list(found.values()), UserItems.of(split.train)
-        on_device = None if self.device.type == "cpu" else BestOfEach(scorers, seen, self.device)
-        table = CandidateScores.of(scorers, seen, split.held_out, users, best_of_each=on_device)
         by_name = {member.name: member for member in self.tried}
         groups = _alike([by_name[name].settings for name in found])
         weights = np.array([by_name[name].weight for name in found])
-        self.without = without_each(list(found), table, weights, groups)
+        self.without = without_each(list(found), self.table, weights, groups)
         self.extra_seconds = time.monotonic() - started
         say(f"weights without each member, {self.extra_seconds:.1f} s", self.seed)
         return validation
