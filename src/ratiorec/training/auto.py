@@ -56,7 +56,7 @@ _USERS_PER_SECOND = 100  # judged on, for each second of the budget; a GPU takes
 _FEWEST_USERS, _MOST_USERS = 500, 40_000
 _MOST_TO_STOP = 10_000  # users, for early stopping
 _WEIGHING = 2e-8  # seconds for each judged user, member and item, on one core
-_WEIGHING_ON_GPU = 1e-9
+_WEIGHING_ON_GPU = 2e-10
 
 
 @dataclass
@@ -247,7 +247,7 @@ class AutoSession:
         done = [member for member in self.tried if member.settings is not None]
         on_cpu = self.device.type == "cpu"
         each = (_WEIGHING / n_cores() if on_cpu else _WEIGHING_ON_GPU) * self.data.n_items
-        weighing = each * self._n_judged * (len(done) + 1)
+        weighing = each * min(self._n_judged, self.data.n_users) * (len(done) + 1)
         return self.budget - self.seconds - weighing - sum(m.refit_seconds for m in done)
 
     def _session(

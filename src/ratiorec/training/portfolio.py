@@ -153,7 +153,7 @@ def _local_seconds(data: Interactions, device: torch.device) -> float:
     """Systems of 100 neighbours set up and solved; on a GPU of 200, a matrix of all being there."""
     if device.type == "cuda":
         return data.n_items * 200**3 / (_GPU_FLOPS / 10)
-    return data.n_items * (6e-8 * 100**2 + 100**3 / _CPU_FLOPS) / _cores() + _judging(data)
+    return data.n_items * (3.5e-8 * 100**2 + 100**3 / _CPU_FLOPS) / _cores() + _judging(data)
 
 
 def _ease_seconds(data: Interactions, device: torch.device) -> float:

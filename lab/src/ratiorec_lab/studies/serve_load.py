@@ -1,7 +1,7 @@
 """A server under load: rate, latency, memory, swaps of models and the end, on loopback.
 
     python -m ratiorec_lab.studies.serve_load --requests 100000
-    python -m ratiorec_lab.studies.serve_load --model blend --requests 10000
+    python -m ratiorec_lab.studies.serve_load --model blend --requests 5000 --rates 40 80 --swaps 3
 
 The model has Gowalla's size with random vectors; a blend has the members that the automatic choice
 takes on a GPU: popularity, 200 neighbours of each item, 128 and twice 512 dimensions, narrowed.
@@ -448,7 +448,7 @@ async def measure(asked: argparse.Namespace) -> dict[str, Any]:
                 "server_processor_ms_per_request": round(1000 * spent / n_asked, 3),
                 "closed": _rounds(by_connections, "connections"),
                 "open": _rounds(by_rate, "asked_per_second"),
-                "swaps": await swaps(server, folder, 20, asked.rates[0], asked.model),
+                "swaps": await swaps(server, folder, asked.swaps, asked.rates[0], asked.model),
                 "memory": await memory(server, asked.requests, 8),
                 "end": await end(server, 8),
             }
@@ -460,6 +460,7 @@ if __name__ == "__main__":
     options.add_argument("--model", choices=["single", "blend"], default="single")
     options.add_argument("--requests", type=int, default=100_000)
     options.add_argument("--seconds", type=float, default=5)
+    options.add_argument("--swaps", type=int, default=20)
     options.add_argument("--rounds", type=int, default=5)
     options.add_argument("--rates", type=float, nargs="+", default=[400.0, 500.0])
     tell(asyncio.run(measure(options.parse_args())))
