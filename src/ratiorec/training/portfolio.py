@@ -62,27 +62,25 @@ def portfolio(data: Interactions, device: torch.device) -> list[Candidate]:
     softmax = _wide("softmax", min(most, 512 if on_gpu else _LEARNED_ON_CPU))
     dregn_cf = _wide("dregn-cf-fast", min(most, 128 if on_gpu else _LEARNED_ON_CPU))
     local = [LocalEASE(*settings, 200 if on_gpu else 100) for settings in _LOCAL]
-    filters = [GraphFilter(512 if on_gpu else 256, *settings) for settings in _FILTERS]
-    candidates = [
-        Candidate("popularity", (PRESETS["popularity"],), is_floor=True),
-        Candidate("walk", _solved(*_WALKS), _walk_seconds),
-        Candidate("graph-filter", _solved(*filters), _filter_seconds),
-        Candidate("local-ease", _solved(*local), _local_seconds),
-        Candidate("dregn-cf", _with_l2(dregn_cf, 0.045, 0.01), _learned_seconds(dregn_cf)),
-        Candidate("softmax", (softmax, _two_temperatures(softmax)), _learned_seconds(softmax)),
-    ]
-    if data.n_items <= _LARGEST_MATRIX:
-        lightgcn = _with_l2(_wide("lightgcn", min(most, 64)), 3e-4, 3e-3)
-        candidates[2:2] = [
-            Candidate("item-knn", _solved(*_KNN), _knn_seconds),
-            Candidate("wmf", _solved(*_WMF), _wmf_seconds),
-        ]
-        candidates.insert(6, Candidate("ease", _solved(*_EASE), _ease_seconds))
-        candidates.append(Candidate("lightgcn", lightgcn, _pairwise_seconds))
-    if on_gpu:
-        more = Candidate("softmax-2", (), _learned_seconds(softmax), seed=1, again="softmax")
-        candidates.append(more)
-    return candidates
+    filters = [GraphFilter(256, *settings) for settings in _FILTERS]
+    lightgcn = _with_l2(_wide("lightgcn", min(most, 64)), 3e-4, 3e-3)
+    learned = _learned_seconds(softmax)
+    small = data.n_items <= _LARGEST_MATRIX
+    candidates = (
+        (True, Candidate("popularity", (PRESETS["popularity"],), is_floor=True)),
+        (True, Candidate("walk", _solved(*_WALKS), _walk_seconds)),
+        (small, Candidate("item-knn", _solved(*_KNN), _knn_seconds)),
+        (small, Candidate("wmf", _solved(*_WMF), _wmf_seconds)),
+        # beside learned members of many dimensions it adds nothing but latency
+        (not on_gpu, Candidate("graph-filter", _solved(*filters), _filter_seconds)),
+        (True, Candidate("local-ease", _solved(*local), _local_seconds)),
+        (small, Candidate("ease", _solved(*_EASE), _ease_seconds)),
+        (True, Candidate("dregn-cf", _with_l2(dregn_cf, 0.045, 0.01), _learned_seconds(dregn_cf))),
+        (True, Candidate("softmax", (softmax, _two_temperatures(softmax)), learned)),
+        (small, Candidate("lightgcn", lightgcn, _pairwise_seconds)),
+        (on_gpu, Candidate("softmax-2", (), learned, seed=1, again="softmax")),
+    )
+    return [candidate for is_wanted, candidate in candidates if is_wanted]
 
 
 # in the order of what helped most often on data of different kinds
