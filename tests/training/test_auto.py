@@ -210,3 +210,25 @@ def test_a_member_whose_refit_would_break_the_budget_is_left_out(
     assert found["wmf"]["why"].startswith("left out: about 500 s needed for its refit")
     assert found["wmf"]["weight"] == 0
     assert found["item-knn"]["weight"] > 0
+
+
+def test_the_chosen_settings_of_a_candidate_are_fitted_again_with_another_seed(
+    data: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weak, strong = WMF(dimension=6, l2=1e6), WMF(dimension=6)
+    first = Candidate("wmf", (SolverSettings(weak), SolverSettings(strong)))
+    choose_from([POPULARITY, first, Candidate("wmf-2", (), seed=3, again="wmf")], monkeypatch)
+    found = members_of(fit(data, seed=2, options=FitOptions(max_seconds=60)))
+    assert found["wmf-2"]["settings"] == found["wmf"]["settings"]
+    assert found["wmf"]["settings"]["solver"]["l2"] == strong.l2
+    assert [found[name]["seed"] for name in ("wmf", "wmf-2")] == [2, 5]
+
+
+def test_without_the_first_there_is_nothing_to_fit_again(
+    data: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dear = Candidate("wmf", (SolverSettings(WMF()),), seconds=lambda data, device: 1e6)
+    choose_from([POPULARITY, dear, Candidate("wmf-2", (), seed=1, again="wmf")], monkeypatch)
+    found = members_of(fit(data, options=FitOptions(max_seconds=60)))
+    assert found["wmf-2"]["why"] == "left out: wmf was"
+    assert found["popularity"]["weight"] == 1

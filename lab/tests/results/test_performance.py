@@ -162,3 +162,35 @@ def test_every_target_has_its_place_on_the_page() -> None:
         assert text.count(f"<!-- bench-{target}: begin -->") == 1
         assert text.count(f"<!-- bench-{target}: end -->") == 1
         assert f"\n## {target}\n" in text
+
+
+def served(p99: list[float], *, model: dict[str, Any], rate: float) -> dict[str, Any]:
+    best = {"per_second": 1234.4, "p50_ms": 1.94, "p99_ms": min(p99)}
+    run = {"best": best, "p99_ms": p99}
+    return {
+        "model": model,
+        "closed": [run | {"connections": 1}, run | {"connections": 4}],
+        "open": [run | {"asked_per_second": rate}],
+        "seconds_to_first_answer": [2.0, 1.14],
+        "swaps": {"swaps": 3, "failed": 0, "requests": 3800, "max_ms": 143.2},
+        "memory": {"resident_mb": [100.0, 194.6], "requests": 100_000, "failed": 1},
+        "end": {"failed": 0, "seconds_to_end": 0.3},
+    }
+
+
+def test_a_served_blend_stands_beside_a_served_model(tmp_path: Path) -> None:
+    single = served([2.8, 4.8], model={"dimension": 64}, rate=400.0)
+    blend = {"members": ["popularity", "inner_product"], "joined_dimensions": 1152}
+    other = served([13.0], model=blend | {"narrowed_to": 512}, rate=40.0)
+    (tmp_path / "bench-serve_load.json").write_text(json.dumps({"result": single}))
+    (tmp_path / "bench-serve_load-blend.json").write_text(json.dumps({"result": other}))
+    head, *lines = cells(performance.serving_table(tmp_path))
+    assert head[1:] == [
+        "one model: 64 dimensions",
+        "blend: 2 members (popularity, 1,152 joined dimensions narrowed to 512)",
+    ]
+    by_load = {line[0]: line[1:] for line in lines}
+    assert by_load["4 connections"][0] == "1,234/s, p50 1.9 ms, p99 2.8 ms (3 to 5)"
+    assert by_load["40 a second, whatever the answers do"][0] == "not measured"
+    assert by_load["from the start of the process to its first answer"] == ["1.1 s"] * 2
+    assert by_load["memory after many requests"][0] == "195 MB after 100,000, 1 failed"

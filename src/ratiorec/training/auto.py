@@ -209,6 +209,7 @@ class AutoSession:
                 member.refit_seconds = _refit_seconds(fitted)
                 member.why = "judged"
             cost = self.seconds - started  # of the next variant, as far as can be told
+        member.why = member.why or f"left out: {candidate.again} was"
         member.seconds = self.seconds - began
         self.tried.append(member)
         if scorer is not None:

@@ -27,6 +27,7 @@ def pages(root: Path) -> dict[Path, str]:
         docs / "rivals.md": {"rivals": quality.rivals_table(found)},
         docs / "guide.md": {"intake": quality.intake_table(results)},
         docs / "performance.md": performance.tables(results),
+        docs / "production.md": {"serving": performance.serving_table(results)},
         docs / "reproduce.md": {"public-splits": quality.splits_table(results)},
     }
     return {

@@ -214,3 +214,56 @@ def _growths_by(key: Callable[[Row], str], rows: list[Row]) -> dict[str, list[Gr
     """What grows, device by device."""
     places = dict.fromkeys(map(key, rows))
     return {place: growths(row.case for row in rows if key(row) == place) for place in places}
+
+
+def serving_table(folder: Path) -> str:
+    """A served model beside a served blend; of all rounds the one with the smallest p99."""
+    paths = {"one model": "bench-serve_load.json", "blend": "bench-serve_load-blend.json"}
+    found = {
+        name: json.loads((folder / path).read_text())["result"]
+        for name, path in paths.items()
+        if (folder / path).exists()
+    }
+    cells = {name: _served(result) for name, result in found.items()}
+    rows = list(dict.fromkeys(row for column in cells.values() for row in column))
+    lines = [[row, *(column.get(row, "not measured") for column in cells.values())] for row in rows]
+    heads = [f"{name}: {_parts(result['model'])}" for name, result in found.items()]
+    return markdown_table(["load", *heads], lines)
+
+
+def _parts(model: Record) -> str:
+    if "dimension" in model:
+        return f"{model['dimension']} dimensions"
+    narrowed = (
+        f"{model['joined_dimensions']:,} joined dimensions narrowed to {model['narrowed_to']}"
+    )
+    others = [kind for kind in model["members"] if kind != "inner_product"]
+    return f"{len(model['members'])} members ({', '.join(others)}, {narrowed})"
+
+
+def _served(result: Record) -> dict[str, str]:
+    """What was measured of one server, a line each."""
+    lines = {}
+    for run in result["closed"]:
+        plural = "s" if run["connections"] > 1 else ", one request after the other"
+        lines[f"{run['connections']} connection{plural}"] = _latency(run)
+    for run in result["open"]:
+        lines[f"{run['asked_per_second']:g} a second, whatever the answers do"] = _latency(run)
+    starts, swaps = result["seconds_to_first_answer"], result["swaps"]
+    memory, end = result["memory"], result["end"]
+    return lines | {
+        "from the start of the process to its first answer": f"{min(starts):.1f} s",
+        "memory after many requests": f"{memory['resident_mb'][-1]:,.0f} MB after "
+        f"{memory['requests']:,}, {memory['failed']} failed",
+        "swaps of models one after the other under load": f"{swaps['swaps']}, "
+        f"{swaps['failed']} of {swaps['requests']:,} requests failed, slowest "
+        f"{swaps['max_ms']:.0f} ms",
+        "SIGTERM under load": f"{end['failed']} failed, gone after {end['seconds_to_end']} s",
+    }
+
+
+def _latency(run: Record) -> str:
+    best = run["best"]
+    low, high = min(run["p99_ms"]), max(run["p99_ms"])
+    rates = f"{best['per_second']:,.0f}/s, p50 {best['p50_ms']:.1f} ms, p99 {best['p99_ms']:.1f} ms"
+    return f"{rates} ({low:.0f} to {high:.0f})"
