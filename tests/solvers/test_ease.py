@@ -81,20 +81,6 @@ def test_the_matrix_is_laid_out_as_it_is_read() -> None:
     assert weights(DATA, 5.0).flags.c_contiguous
 
 
-def test_the_scores_without_a_user_are_those_of_another_fit_without_her() -> None:
-    solution = EASE(5.0).start(DATA, rng=np.random.default_rng(0), device=CPU, memory_mb=512)
-    model = solution.scorer()
-    assert isinstance(model, ItemWeights)
-    found = ease.WithoutTheUser(model).scores(np.arange(60))
-    for user in (0, 7, 59):
-        others = weights(DATA.select(DATA.pair_users != user), 5.0)
-        expected = others[DATA.positives(user)].sum(0)
-        np.testing.assert_allclose(found[user], expected, rtol=1e-3, atol=1e-5)
-    assert (
-        found[[59, 7]].tobytes() == ease.WithoutTheUser(model).scores(np.array([59, 7])).tobytes()
-    )
-
-
 def test_corrections_that_are_off_leave_the_ridge_alone() -> None:
     assert EASE(5.0).ridges(DATA.item_degrees).tolist() == [5.0] * 23
     assert EASE(5.0).popularity(DATA.item_degrees).tolist() == [1.0] * 23

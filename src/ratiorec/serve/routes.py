@@ -154,7 +154,7 @@ async def users(
 
 @router.get("/v1/model", responses=_described(Card))
 async def model_card(service: Uses) -> Response:
-    """The card of the model in use, and the limits of this server."""
+    """The model card of the model in use, and the limits of this server."""
     model = service.models.current
     return PlainJSON(
         {

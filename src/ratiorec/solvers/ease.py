@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import cut, for_each_block
-from ratiorec.scorers import FloatMatrix, Indices, ItemWeights
+from ratiorec.scorers import FloatMatrix, ItemWeights
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.solvers.neighbours import CommonUsers, activity_weights, working_bytes
 from ratiorec.solvers.settings import EASE, Regression
@@ -49,39 +48,6 @@ def start_ease(
         return ItemWeights(weights, UserItems.of(data), precisions)
 
     return OneSweep(solve)
-
-
-@dataclass(frozen=True, eq=False)
-class WithoutTheUser:
-    """Scores of each user by the EASE model that would have been solved without her (theory: N9).
-
-    Ranking what a user has by them judges a ridge on the training pairs themselves: no pair is
-    held out, and the model that is judged is the one that is kept. Of plain EASE only.
-    """
-
-    model: ItemWeights
-
-    @property
-    def n_users(self) -> int:
-        return self.model.n_users
-
-    @property
-    def n_items(self) -> int:
-        return self.model.n_items
-
-    def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
-        """s_i = x_i − v_i / (P_ii(1 − xᵀv) + v_i²), v = Px = diag(P)(x − Bᵀx)."""
-        precisions = self.model.precisions
-        assert precisions is not None
-        out = self.model.scores(users, out=out)
-        for place, user in enumerate(users):
-            indptr = self.model.histories.indptr
-            items = self.model.histories.indices[indptr[user] : indptr[user + 1]]
-            x = np.zeros(self.n_items)
-            x[items] = 1
-            v = precisions * (x - out[place])
-            out[place] = x - v / (precisions * (1 - v[items].sum()) + v**2)
-        return out
 
 
 def _inverse_in_place(data: Interactions, settings: EASE, device: torch.device) -> FloatMatrix:

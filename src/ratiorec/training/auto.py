@@ -294,7 +294,7 @@ class AutoSession:
         names = list(found)
         table = self._table([found[name] for name in names], split)
         by_name = {member.name: member for member in self.tried}
-        weighed = search_weights(table, _alike([by_name[name] for name in names]))
+        weighed = search_weights(table, alike([by_name[name] for name in names]))
         for place, name in enumerate(names):
             member, weight = by_name[name], float(weighed.weights[place])
             member.weight = round(weight, 4)
@@ -342,7 +342,7 @@ class AutoSession:
         return fitted
 
 
-def _alike(members: list[Member]) -> list[list[int]]:
+def alike(members: Sequence[Member]) -> list[list[int]]:
     """The places of members that differ by their seed alone, where there are any."""
     places: dict[str, list[int]] = {}
     for place, member in enumerate(members):

@@ -31,7 +31,7 @@ from ratiorec.scorers import Indices, Scorer, StoredScorer
 from ratiorec.scorers.scorer import Pairs, UserItems, pairs_of
 from ratiorec.scorers.topk import Progress, Ranking
 from ratiorec.settings import AutoSettings
-from ratiorec.training.auto import AutoSession, Member
+from ratiorec.training.auto import AutoSession, Member, alike
 from ratiorec.training.blending import CandidateScores, Weights, search_weights
 from ratiorec.training.experiment import find_device
 from ratiorec.training.fit import FitOptions, FitResult, evaluate_on_device
@@ -161,18 +161,12 @@ class Ablation(AutoSession):
         validation = super()._weigh(found, split)
         started = time.monotonic()
         by_name = {member.name: member for member in self.tried}
-        groups = _alike([by_name[name].settings for name in found])
+        groups = alike([by_name[name] for name in found])
         weights = np.array([by_name[name].weight for name in found])
         self.without = without_each(list(found), self.table, weights, groups)
         self.extra_seconds = time.monotonic() - started
         say(f"weights without each member, {self.extra_seconds:.1f} s", self.seed)
         return validation
-
-
-def _alike(settings: Sequence[object]) -> list[list[int]]:
-    """The places of members that differ by their seed alone, each with those like it."""
-    firsts = [settings.index(one) for one in settings]
-    return [[p for p, first in enumerate(firsts) if first == f] for f in dict.fromkeys(firsts)]
 
 
 def without_each(
@@ -191,8 +185,8 @@ def without_each(
         part, weights = replace(table, scores=table.scores[kept]), chosen[kept]
         if chosen[gone].any():
             places = {place: new for new, place in enumerate(kept)}
-            alike = [[places[place] for place in group if place in places] for group in groups]
-            weights = search_weights(part, [group for group in alike if len(group) > 1]).weights
+            kept_of = [[places[place] for place in group if place in places] for group in groups]
+            weights = search_weights(part, [group for group in kept_of if len(group) > 1]).weights
         named = dict(zip((names[place] for place in kept), weights.round(4).tolist(), strict=True))
         name = " and ".join(names[place] for place in gone)
         found[name] = Reweighed({n: w for n, w in named.items() if w}, part.metrics(weights))
