@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ratiorec.errors import ConfigError
 from ratiorec.shapes import ItemFactors, PerPositive, PerUser, PositiveIndex, UserFactors
 
 
@@ -177,8 +178,28 @@ def user_sums(
 
 
 def _has_kernels(values: Tensor) -> bool:
-    on_card = values.is_cuda and values.dtype == torch.float32
-    return on_card and importlib.util.find_spec("triton") is not None
+    return triton_hindrance(values.device, values.dtype) is None
+
+
+def triton_hindrance(device: torch.device, dtype: torch.dtype) -> str | None:
+    """Why Triton's kernels cannot run on such vectors; None where they can."""
+    if device.type != "cuda":
+        return f"vectors on {device.type}"
+    if dtype != torch.float32:
+        return f"vectors of {dtype}"
+    found = importlib.util.find_spec("triton")
+    return None if found else "no package of that name installed"
+
+
+def require_triton(hindrance: str | None) -> None:
+    """Refuse the backend where something stands in its way."""
+    if hindrance is not None:
+        raise ConfigError(
+            "the backend cannot run",
+            where="risk.backend",
+            found=f"triton with {hindrance}",
+            wanted="auto, which takes what can run, or tiled",
+        )
 
 
 def _kernels() -> Any:

@@ -9,7 +9,6 @@ time, in buffers that are used again: nothing else is larger than the vectors th
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,8 +17,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import cut, for_each_block
+from ratiorec.kernels.pointwise import require_triton, triton_hindrance
 from ratiorec.shapes import ItemFactors, PerUser, Scalar, UserFactors
 
 
@@ -128,31 +127,16 @@ def tiled(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals
 
 def automatic(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
     """Triton's kernels where they can run, and else tiles."""
-    run = tiled if _hindrance(users) else _kernels().log_totals
+    run = tiled if triton_hindrance(users.device, users.dtype) else _kernels().log_totals
     result: LogTotals = run(users, items, weights)
     return result
 
 
 def triton(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
     """Triton's kernels, refused where they cannot run."""
-    if hindrance := _hindrance(users):
-        raise ConfigError(
-            "the backend cannot run",
-            where="risk.backend",
-            found=f"triton with {hindrance}",
-            wanted="auto, which takes what can run, or tiled",
-        )
+    require_triton(triton_hindrance(users.device, users.dtype))
     result: LogTotals = _kernels().log_totals(users, items, weights)
     return result
-
-
-def _hindrance(users: Tensor) -> str | None:
-    if users.device.type != "cuda":
-        return f"vectors on {users.device.type}"
-    if users.dtype != torch.float32:
-        return f"vectors of {users.dtype}"
-    found = importlib.util.find_spec("triton")
-    return None if found else "no package of that name installed"
 
 
 def _kernels() -> Any:

@@ -10,7 +10,6 @@ than the vectors themselves.
 from __future__ import annotations
 
 import importlib
-import importlib.util
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -19,9 +18,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import cut, for_each_block
-from ratiorec.kernels.pointwise import Generator, Link
+from ratiorec.kernels.pointwise import Generator, Link, require_triton, triton_hindrance
 from ratiorec.shapes import ItemFactors, PerItem, PerUser, Scalar, UserFactors
 
 
@@ -256,24 +254,14 @@ def triton(
     users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
 ) -> Unlabelled:
     """Triton's kernels, refused where they cannot run."""
-    if hindrance := _hindrance(users.device, users.dtype, term):
-        raise ConfigError(
-            "the backend cannot run",
-            where="risk.backend",
-            found=f"triton with {hindrance}",
-            wanted="auto, which takes what can run, or tiled",
-        )
+    require_triton(_hindrance(users.device, users.dtype, term))
     result: Unlabelled = _kernels().Triton()(users, items, term, bound)
     return result
 
 
 def _hindrance(device: torch.device, dtype: torch.dtype, term: UnlabelledTerm) -> str | None:
-    if device.type != "cuda":
-        return f"vectors on {device.type}"
-    if dtype != torch.float32:
-        return f"vectors of {dtype}"
-    if importlib.util.find_spec("triton") is None:
-        return "no package of that name installed"
+    if hindrance := triton_hindrance(device, dtype):
+        return hindrance
     return None if _kernels().knows(term) else "a generator or a link that it does not know"
 
 
