@@ -148,6 +148,7 @@ def test_the_bits_do_not_depend_on_the_number_of_threads(
     monkeypatch.setattr("ratiorec.solvers.wmf._GATHERED_ON_CPU", 200)
     monkeypatch.setattr("ratiorec.solvers.wmf._ROWS_PER_BLOCK", 7)
     monkeypatch.setattr("ratiorec.solvers.ease.ROWS_PER_BLOCK", 7)
+    monkeypatch.setattr("ratiorec.solvers.ease._PIVOTS_AT_ONCE", 7)
     monkeypatch.setattr("ratiorec.solvers.local_ease._LEAST_SYSTEMS", 7)
     monkeypatch.setattr("ratiorec.encoders.spectral.ROWS_PER_BLOCK", 7)
     found = []

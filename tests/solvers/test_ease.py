@@ -64,6 +64,7 @@ def test_the_size_of_the_blocks_changes_nothing(
 ) -> None:
     whole = weights(DATA, 5.0)
     monkeypatch.setattr(ease, "ROWS_PER_BLOCK", n_rows)
+    monkeypatch.setattr(ease, "_PIVOTS_AT_ONCE", n_rows)
     monkeypatch.setattr(ease, "_DENSE_ENTRIES_AT_ONCE", n_rows)
     with deterministic_threads():
         np.testing.assert_allclose(weights(DATA, 5.0), whole, rtol=1e-5, atol=1e-7)

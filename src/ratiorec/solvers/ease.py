@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
@@ -18,6 +19,7 @@ from ratiorec.solvers.settings import EASE, Regression
 from ratiorec.solvers.solver import OneSweep, require_memory
 
 ROWS_PER_BLOCK = 1024
+_PIVOTS_AT_ONCE = 512  # as large a panel as keeps products fast and all cores at work
 _DENSE_ENTRIES_AT_ONCE = 2**19
 _SPARE_BLOCKS = 4  # right-hand sides, solutions and what the solver itself takes
 
@@ -52,8 +54,6 @@ def start_ease(
 
 def _inverse_in_place(data: Interactions, settings: EASE, device: torch.device) -> FloatMatrix:
     """P on the CPU, where the Gram matrix was: no other matrix exists."""
-    from scipy.linalg import lapack
-
     matrix = np.empty((data.n_items, data.n_items), np.float32)
 
     def fill(items: slice, rows: FloatMatrix) -> None:
@@ -61,15 +61,43 @@ def _inverse_in_place(data: Interactions, settings: EASE, device: torch.device) 
 
     _fill_gram(data, settings, fill)
     matrix[np.diag_indices(data.n_items)] += settings.ridges(data.item_degrees)
-    # its transpose is the layout that LAPACK works on without a copy; `clean` would count
-    # places in 32 bits, which end at 46,340 items
-    factor, failed = lapack.spotrf(matrix.T, lower=1, overwrite_a=1, clean=0)
-    require_solved(not failed, settings)
-    inverse, failed = lapack.spotri(factor, lower=1, overwrite_c=1)
-    require_solved(not failed, settings)
-    assert np.shares_memory(inverse, matrix)
-    _mirror_upper(matrix)
+    require_solved(_sweep(torch.from_numpy(matrix)), settings)
+    _mirror_lower(matrix)
     return matrix
+
+
+def _sweep(matrix: Tensor) -> bool:
+    """Make the lower triangle that of −A⁻¹, by Gauss and Jordan; False where A is not positive.
+
+    LAPACK does as much work, but its bits depend on how many threads it has, and a matrix of 40,000
+    items makes it crash.
+    """
+    blocks = cut(len(matrix), _PIVOTS_AT_ONCE)
+    return all(_eliminate(matrix, pivots, blocks) for pivots in blocks)
+
+
+def _eliminate(matrix: Tensor, pivots: slice, blocks: Sequence[slice]) -> bool:
+    """One step: with K the pivots, all other A_ij lose A_iK A_KK⁻¹ A_Kj."""
+    factor, failed = torch.linalg.cholesky_ex(matrix[pivots, pivots])
+    if failed:
+        return False
+    inverse = torch.cholesky_inverse(factor)
+    before, after = matrix[pivots, : pivots.start].T, matrix[pivots.stop :, pivots]
+    panel = torch.cat([before, torch.zeros_like(inverse), after])
+
+    def one_block(rows: slice) -> None:
+        scaled = panel[rows] @ inverse
+        for columns in cut(rows.stop, 4 * _PIVOTS_AT_ONCE):
+            matrix[rows, columns].addmm_(scaled, panel[columns].T, alpha=-1)
+        if rows.start > pivots.start:
+            matrix[rows, pivots] = scaled
+        else:
+            matrix[pivots, rows] = scaled.T
+
+    # the longest rows first, so that no core has to wait for one that has begun them late
+    for_each_block(one_block, [rows for rows in reversed(blocks) if rows != pivots])
+    matrix[pivots, pivots] = -inverse
+    return True
 
 
 def _inverse_by_blocks(data: Interactions, settings: EASE, device: torch.device) -> FloatMatrix:
@@ -118,16 +146,17 @@ def _fill_gram(
     for_each_block(one_block, cut(data.n_items, n_rows))
 
 
-def _mirror_upper(matrix: FloatMatrix) -> None:
-    """Make a matrix symmetric whose upper triangle alone is known."""
+def _mirror_lower(matrix: FloatMatrix) -> None:
+    """From the lower triangle of −P to the whole of P."""
     blocks = cut(len(matrix), ROWS_PER_BLOCK)
 
     def one_block(rows: slice) -> None:
-        corner = np.triu(matrix[rows, rows])
-        matrix[rows, rows] = corner + np.triu(corner, 1).T
-        for below in blocks:
-            if below.start > rows.start:
-                matrix[below, rows] = matrix[rows, below].T
+        matrix[rows, : rows.stop] *= -1
+        corner = np.tril(matrix[rows, rows])
+        matrix[rows, rows] = corner + np.tril(corner, -1).T
+        for before in blocks:
+            if before.start < rows.start:
+                matrix[before, rows] = matrix[rows, before].T
 
     for_each_block(one_block, blocks)
 

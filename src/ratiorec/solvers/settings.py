@@ -108,8 +108,8 @@ class EASE(Regression):
 
     X is the matrix of pairs and λ is `l2`. Column i of B is the ridge regression of item i on all
     the others (theory: N3); other settings correct it for popularity and activity. In single
-    precision: λ bounds the condition of what is inverted. The last digit depends on how many
-    threads LAPACK takes, and on nothing else.
+    precision: λ bounds the condition of what is inverted. The bits do not depend on the number of
+    threads.
     """
 
     name: ClassVar[str] = "ease"
