@@ -305,6 +305,7 @@ def test_the_options_are_those_of_each_fit(
         fitting = keywords["options"]
         assert (fitting.max_seconds, fitting.memory_mb) == (60, 900)
         assert (fitting.validation, fitting.refit) == (0.2, False)
+        assert fitting.validation_by == "random"  # as the test part, whatever `auto` would take
         assert keywords["seed"] == 7
 
 

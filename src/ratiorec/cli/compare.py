@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -80,6 +81,8 @@ def compare(
     o.tell_of_weights(loaded)
     o.tell_of_order(loaded, validation_by)
     dataset = with_test_part(loaded, test_share, seed=seed, by=validation_by or "random")
+    if dataset is not loaded:  # what `auto` would choose by may be drawn in another way
+        options = replace(options, validation_by=validation_by or "random")
     desk = _Desk(names, models)
     results = desk.run(dataset, seed, device, options)
     if report is not None:
