@@ -223,6 +223,16 @@ def test_new_pairs_change_the_lists_of_their_users_alone(model: Artifact) -> Non
     assert len(of_new) == N_ITEMS - 1
 
 
+def test_a_new_item_is_for_those_who_have_what_its_users_have(preset: str, model: Artifact) -> None:
+    *buyers, other = [user for user in EVERYONE if user % 2 == 0]
+    pairs = Interactions.from_pairs(buyers, [N_ITEMS] * len(buyers))
+    more = model.update(pairs)
+    assert all(N_ITEMS not in ranked for ranked in lists(more, buyers))
+    ranked = lists(more, [other])[0]
+    if preset not in UNPERSONALISED:
+        assert all(ranked.index(N_ITEMS) < ranked.index(item) for item in OTHER_BLOCK[other])
+
+
 def test_the_settings_in_the_model_are_those_it_was_trained_with(
     preset: str, model: Artifact
 ) -> None:

@@ -112,21 +112,22 @@ _LEAST_SHARE = 1e-3  # of the mean curvature: fewer users than dimensions leave 
 class LearnedStep:
     """e = Mᵀx, x = Σ_{i ∈ I_u} e_i / √(|I_u| |U_i|): a step of propagation, and M (theory: F1).
 
-    M is the ridge regression of the trained users' vectors on their x. `lengths` are √|U_i|.
+    M is the ridge regression of the trained users' vectors, which may be longer than the items', on
+    their x. `lengths` are √|U_i|.
     """
 
     items: FloatMatrix
     lengths: NDArray[np.float32]
-    map: NDArray[np.float64]  # M [d, d]
+    map: NDArray[np.float64]  # M [d of items, d of users]
 
     @classmethod
     def learnt(cls, users: FloatMatrix, items: FloatMatrix, pairs: Pairs) -> LearnedStep:
         """M from all users who have a pair; where nobody has one, the step alone."""
         degrees = np.bincount(pairs.indices, minlength=len(items))
         lengths = np.sqrt(np.maximum(degrees, 1)).astype(np.float32)
-        untaught = cls(items, lengths, np.eye(items.shape[1]))
+        untaught = cls(items, lengths, np.eye(items.shape[1], users.shape[1]))
         have_pairs = np.flatnonzero(np.diff(pairs.indptr))
-        curvature, right = np.zeros((2, *untaught.map.shape))
+        curvature, right = np.zeros((items.shape[1],) * 2), np.zeros(untaught.map.shape)
         for places in row_blocks(len(have_pairs), _STEP_ROWS_AT_ONCE):
             rows = have_pairs[places]
             steps = untaught.steps(pairs, rows).astype(np.float64)
@@ -141,7 +142,7 @@ class LearnedStep:
     def __call__(self, histories: Pairs) -> FloatMatrix:
         """One vector for each history [n, d]; that of an empty one is 0."""
         n_rows = len(histories.indptr) - 1
-        vectors = np.zeros((n_rows, self.items.shape[1]), np.float32)
+        vectors = np.zeros((n_rows, self.map.shape[1]), np.float32)
         for rows in row_blocks(n_rows, _STEP_ROWS_AT_ONCE):
             vectors[rows] = self.at(histories, rows)
         return vectors
