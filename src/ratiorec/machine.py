@@ -5,15 +5,52 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.metadata
+import importlib.util
 import math
 import os
 import platform
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ratiorec import __version__
+
+
+class Device(Protocol):
+    """Where a model is fitted; its name is what `str` says. torch's own is one."""
+
+    @property
+    def type(self) -> str:
+        """ "cpu" or "cuda"."""
+
+
+@dataclass(frozen=True)
+class Processor:
+    """The CPU, which needs no torch."""
+
+    type: str = "cpu"
+
+    def __str__(self) -> str:
+        return self.type
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return usable or 1
+
+
+def gpu_out_of_memory() -> tuple[type[Exception], ...]:
+    """What torch raises where the memory of a GPU has run out; nothing where nobody uses torch."""
+    torch = sys.modules.get("torch")
+    return (torch.cuda.OutOfMemoryError,) if torch else ()
+
+
+def has_torch() -> bool:
+    """Whether torch is installed; it is not imported, which takes seconds."""
+    return "torch" in sys.modules or importlib.util.find_spec("torch") is not None
 
 
 def describe_machine(device: str) -> dict[str, Any]:
@@ -71,9 +108,11 @@ def commit() -> str | None:
 
 
 def peak_memory_mb() -> float:
-    """The peak of this process's memory."""
-    import resource
-
+    """The peak of this process's memory; 0 on Windows, which has no such call in Python."""
+    try:
+        import resource
+    except ImportError:
+        return 0.0
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return round(peak / (2**20 if sys.platform == "darwin" else 2**10), 1)
 
@@ -112,6 +151,8 @@ def release_memory(device: str) -> bool:
 
 def load_torch_whole(device: str) -> None:
     """Import what torch loads with the first optimizer: seconds that no run should be charged."""
+    if not has_torch():
+        return
     import torch
 
     torch.optim.Adam([torch.zeros(1, device=device, requires_grad=True)])

@@ -99,7 +99,7 @@ def test_the_eigenvectors_are_the_leading_ones() -> None:
     rng = np.random.default_rng(3)
     data = random_interactions(rng, n_users=300, n_items=200, n_pairs=2500)
     values, vectors = np.linalg.eigh(item_graph(data))
-    found = leading_eigenvectors(data, 12, device=CPU, n_iterations=40)
+    found = leading_eigenvectors(data, 12, n_iterations=40)
     np.testing.assert_allclose(found.values, values[::-1][:12], rtol=1e-4)
     overlap = np.abs(np.einsum("ik,ik->k", found.vectors, vectors[:, ::-1][:, :12]))
     np.testing.assert_allclose(overlap[:6], 1, atol=1e-3)
@@ -110,7 +110,7 @@ def test_few_iterations_keep_nearly_all_that_the_leading_ones_hold() -> None:
     rng = np.random.default_rng(3)
     data = random_interactions(rng, n_users=300, n_items=200, n_pairs=2500)
     held = np.linalg.eigvalsh(item_graph(data))[::-1][:40].sum()
-    assert leading_eigenvectors(data, 40, device=CPU).values.sum() > 0.97 * held
+    assert leading_eigenvectors(data, 40).values.sum() > 0.97 * held
 
 
 @pytest.mark.parametrize("n_items", [1, 2])

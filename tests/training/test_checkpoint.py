@@ -4,15 +4,15 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-import torch
-from safetensors.torch import save
+from safetensors.numpy import save
 
 from ratiorec.errors import CheckpointError, StorageError
 from ratiorec.training.checkpoint import FILE, FORMAT, Checkpoints, FitState
 
 IDENTITY = {"seed": 3, "settings": {"training": {"epochs": 2}}}
-TENSORS = {"parameter.table": torch.arange(6.0).reshape(2, 3), "best.users": torch.ones(1)}
+ARRAYS = {"parameter.table": np.arange(6.0).reshape(2, 3), "best.users": np.ones(1)}
 PROGRESS = FitState(
     identity=IDENTITY,
     phase="search",
@@ -40,26 +40,26 @@ def refusal(checkpoints: Checkpoints, identity: dict[str, Any] = IDENTITY) -> Ch
 
 def write_header(checkpoints: Checkpoints, header: Any) -> None:
     checkpoints.folder.mkdir()
-    content = save(TENSORS, metadata={"ratiorec": json.dumps(header)})
+    content = save(ARRAYS, metadata={"ratiorec": json.dumps(header)})
     (checkpoints.folder / FILE).write_bytes(content)
 
 
 def test_what_is_read_is_what_was_written_to_the_last_bit(checkpoints: Checkpoints) -> None:
-    checkpoints.write(PROGRESS, TENSORS)
+    checkpoints.write(PROGRESS, ARRAYS)
     found = checkpoints.read(IDENTITY)
     assert found is not None
-    progress, tensors = found
+    progress, arrays = found
     assert progress == PROGRESS
-    assert tensors.keys() == TENSORS.keys()
-    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+    assert arrays.keys() == ARRAYS.keys()
+    assert all(np.array_equal(arrays[name], ARRAYS[name]) for name in ARRAYS)
 
 
 def test_a_second_checkpoint_takes_the_place_of_the_first(checkpoints: Checkpoints) -> None:
-    checkpoints.write(PROGRESS, {"old": torch.zeros(2)})
-    checkpoints.write(PROGRESS, TENSORS)
+    checkpoints.write(PROGRESS, {"old": np.zeros(2)})
+    checkpoints.write(PROGRESS, ARRAYS)
     found = checkpoints.read(IDENTITY)
     assert found is not None
-    assert found[1].keys() == TENSORS.keys()
+    assert found[1].keys() == ARRAYS.keys()
     assert [file.name for file in checkpoints.folder.iterdir()] == [FILE]
 
 
@@ -70,7 +70,7 @@ def test_where_there_is_none_nothing_is_read(checkpoints: Checkpoints) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.999])
 def test_a_checkpoint_that_is_cut_short_is_refused(checkpoints: Checkpoints, share: float) -> None:
-    checkpoints.write(PROGRESS, TENSORS)
+    checkpoints.write(PROGRESS, ARRAYS)
     file = checkpoints.folder / FILE
     content = file.read_bytes()
     file.write_bytes(content[: int(share * len(content))])
@@ -86,7 +86,7 @@ def test_garbage_is_refused(checkpoints: Checkpoints, content: bytes) -> None:
 
 def test_tensors_of_another_program_are_refused(checkpoints: Checkpoints) -> None:
     checkpoints.folder.mkdir()
-    (checkpoints.folder / FILE).write_bytes(save(TENSORS))
+    (checkpoints.folder / FILE).write_bytes(save(ARRAYS))
     assert refusal(checkpoints).what == "the checkpoint cannot be read"
 
 
@@ -111,7 +111,7 @@ def test_a_folder_in_place_of_the_file_is_refused(checkpoints: Checkpoints) -> N
 
 
 def test_a_checkpoint_of_another_run_says_what_differs(checkpoints: Checkpoints) -> None:
-    checkpoints.write(PROGRESS, TENSORS)
+    checkpoints.write(PROGRESS, ARRAYS)
     error = refusal(checkpoints, {**IDENTITY, "seed": 4})
     assert error.what == "the checkpoint belongs to another run: seed differ"
     assert error.found == "seed = 3"
@@ -122,26 +122,26 @@ def test_a_tuple_in_the_identity_is_the_list_that_json_makes_of_it(
     checkpoints: Checkpoints,
 ) -> None:
     identity = {"ks": (1, 2)}
-    checkpoints.write(FitState(identity, "train", {}, [], None, 0.0, 0, 0.0), TENSORS)
+    checkpoints.write(FitState(identity, "train", {}, [], None, 0.0, 0, 0.0), ARRAYS)
     assert checkpoints.read(identity) is not None
 
 
 def test_a_folder_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(StorageError) as caught:
-        Checkpoints(tmp_path / "file" / "run").write(PROGRESS, TENSORS)
+        Checkpoints(tmp_path / "file" / "run").write(PROGRESS, ARRAYS)
     assert caught.value.where == str(tmp_path / "file" / "run")
 
 
 def test_removing_leaves_no_trace(checkpoints: Checkpoints) -> None:
-    checkpoints.write(PROGRESS, TENSORS)
+    checkpoints.write(PROGRESS, ARRAYS)
     (checkpoints.folder / f".{FILE}.0a1b.tmp").write_bytes(b"left by a killed run")
     checkpoints.remove()
     assert not checkpoints.folder.exists()
 
 
 def test_removing_touches_nothing_of_anyone_else(checkpoints: Checkpoints) -> None:
-    checkpoints.write(PROGRESS, TENSORS)
+    checkpoints.write(PROGRESS, ARRAYS)
     (checkpoints.folder / "thesis.txt").write_text("mine")
     (checkpoints.folder / "photos").mkdir()
     checkpoints.remove()

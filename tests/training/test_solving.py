@@ -3,14 +3,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import PopularityScorer
 from ratiorec.settings import EarlyStopping, SolverSettings
-from ratiorec.training.loop import start_run
-from ratiorec.training.runs import SolverTraining
+from ratiorec.solvers.solver import State
+from ratiorec.training.runs import SolverTraining, start_run
 from support.small_data import checkerboard
 
 BOARD = checkerboard(6, 4)
@@ -31,10 +30,10 @@ class Counting:
         return PopularityScorer(np.full(4, self.n_sweeps, np.float32), 6)
 
     def state(self) -> dict[str, Tensor]:
-        return {"n_sweeps": torch.tensor(self.n_sweeps)}
+        return {"n_sweeps": np.array(self.n_sweeps)}
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
-        self.n_sweeps = int(tensors["n_sweeps"])
+    def restore(self, state: State) -> None:
+        self.n_sweeps = int(state["n_sweeps"])
         self.restored += 1
 
 

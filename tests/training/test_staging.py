@@ -11,7 +11,8 @@ from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights, UniformWeights
 from ratiorec.settings import Settings, Training, TwoStageSettings, UserBatches
 from ratiorec.shapes import Embeddings
-from ratiorec.training.loop import GradientTraining, TrainingRun, start_run
+from ratiorec.training.loop import GradientTraining
+from ratiorec.training.runs import TrainingRun, start_run
 from support.small_data import random_interactions
 
 CPU = torch.device("cpu")

@@ -8,9 +8,9 @@ import torch
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.kernels import gpu_topk
 from ratiorec.kernels.gpu_topk import GpuTopK
 from ratiorec.scorers import InnerProduct, PopularityScorer, Scorer
-from ratiorec.training import fit as validation
 from ratiorec.training.fit import evaluate_on_device
 from reference import metrics
 
@@ -70,7 +70,7 @@ def by_loops(scorer: Scorer, *, exclude_seen: bool) -> dict[str, float]:
 @pytest.fixture(params=["CPU", "GPU"])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """The device of training; ranking on a GPU is done by its code on the CPU."""
-    monkeypatch.setattr(validation, "GpuTopK", lambda k, device: GpuTopK(k, CPU))
+    monkeypatch.setattr(gpu_topk, "GpuTopK", lambda k, device: GpuTopK(k, CPU))
     return CPU if request.param == "CPU" else GPU
 
 

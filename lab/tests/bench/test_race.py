@@ -13,7 +13,7 @@ import torch
 from ratiorec.errors import ConfigError, MissingExtraError
 from ratiorec.presets import PRESETS
 from ratiorec.settings import PairBatches, Settings, SolverSettings
-from ratiorec.training.loop import start_run as real_start_run
+from ratiorec.training.runs import start_run as real_start_run
 from ratiorec_lab.bench import race as race_module
 from ratiorec_lab.bench.clock import Conditions
 from ratiorec_lab.bench.race import Contender, budget_of, race, require_contenders, settings_of

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ratiorec.batches.users import AnyBatch, ItemGroup
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.settings import Factorisation, LightGCN, Spectral, TableInit
-from ratiorec.kernels.blocks import Adjacency, SparseRows, mean_of_powers, sparse_rows
+from ratiorec.kernels.sparse import Adjacency, SparseRows, mean_of_powers, sparse_rows
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.scorers.scorer import Pairs
 from ratiorec.shapes import Embeddings, NodeFactors, Scalar
@@ -175,7 +175,7 @@ def initial_table(
     if isinstance(init, Spectral):
         from ratiorec.encoders.spectral import spectral_table
 
-        return spectral_table(init, data, dimension, rng=rng, device=device)
+        return torch.from_numpy(spectral_table(init, data, dimension, rng=rng)).to(device)
     tables = [init(n, dimension, rng=rng) for n in (data.n_users, data.n_items)]
     return torch.from_numpy(np.concatenate(tables)).to(device)
 

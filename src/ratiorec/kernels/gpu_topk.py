@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ratiorec.kernels.blocks import Matrix
+from ratiorec.kernels.sparse import Matrix
+from ratiorec.machine import Device
 from ratiorec.scorers import (
     Blend,
     Factored,
@@ -63,9 +64,10 @@ def scores_on(scorer: Scorer, device: torch.device) -> Score:
 class BestOfEach:
     """The best items of several models by scores standardised on a device (theory: G2)."""
 
-    def __init__(self, members: Sequence[Scorer], seen: Pairs, device: torch.device) -> None:
-        self._members = [scores_on(member, device) for member in members]
-        self._seen, self._device, self._n_items = seen, device, members[0].n_items
+    def __init__(self, members: Sequence[Scorer], seen: Pairs, device: Device) -> None:
+        self._device = torch.device(str(device))
+        self._members = [scores_on(member, self._device) for member in members]
+        self._seen, self._n_items = seen, members[0].n_items
 
     def __call__(self, users: Indices, k: int) -> tuple[Indices, FloatMatrix]:
         """The k best items of each member side by side, and their scores by every member."""
@@ -193,7 +195,7 @@ class GpuTopK:
     """Ranks on `device`; scores may differ from those of `Exact` in the last digit."""
 
     k: int
-    device: torch.device
+    device: Device
     memory_mb: float = 2048
 
     def stream(
@@ -205,14 +207,15 @@ class GpuTopK:
         progress: Progress | None = None,
     ) -> Iterator[Ranking]:
         """The ranking in consecutive blocks of users."""
-        score = scores_on(scorer, self.device)
+        device = torch.device(str(self.device))
+        score = scores_on(scorer, device)
         n_rows = max(1, int(self.memory_mb * 2**20) // (_BYTES_PER_SCORE * scorer.n_items))
         for start in range(0, len(users), n_rows):
             block = users[start : start + n_rows]
             scores = score(block).contiguous()
             if seen is not None:
                 rows, columns = pairs_of(seen, block)
-                places = torch.from_numpy(rows * scorer.n_items + columns).to(self.device)
+                places = torch.from_numpy(rows * scorer.n_items + columns).to(device)
                 scores.view(-1)[places] = -torch.inf
             yield _best(scores, block, self.k)
             if progress is not None:

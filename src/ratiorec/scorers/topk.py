@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError, require_range
+from ratiorec.machine import usable_cores
 from ratiorec.scorers import FloatMatrix, Indices, Scorer
 from ratiorec.scorers.scorer import Pairs, pairs_of
 
@@ -226,5 +226,4 @@ def _in_order(
 
 def n_cores() -> int:
     """The cores this process may use; beyond a few, memory is what limits ranking."""
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(usable or 1, _MOST_THREADS)
+    return min(usable_cores(), _MOST_THREADS)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from ratiorec.kernels.blocks import cut, for_each_block
+from ratiorec.machine import Device
 from ratiorec.scorers import FloatMatrix, ItemWeights
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.solvers.neighbours import CommonUsers, activity_weights, working_bytes
@@ -24,9 +23,7 @@ _DENSE_ENTRIES_AT_ONCE = 2**19
 _SPARE_BLOCKS = 4  # right-hand sides, solutions and what the solver itself takes
 
 
-def start_ease(
-    data: Interactions, settings: EASE, *, device: torch.device, memory_mb: float
-) -> OneSweep:
+def start_ease(data: Interactions, settings: EASE, *, device: Device, memory_mb: float) -> OneSweep:
     """EASE before it is solved.
 
     Two matrices over all pairs of items are counted: the model, and it again when saved. A GPU
@@ -52,8 +49,9 @@ def start_ease(
     return OneSweep(solve)
 
 
-def _inverse_in_place(data: Interactions, settings: EASE, device: torch.device) -> FloatMatrix:
+def _inverse_in_place(data: Interactions, settings: EASE, device: Device) -> FloatMatrix:
     """P on the CPU, where the Gram matrix was: no other matrix exists."""
+    del device
     matrix = np.empty((data.n_items, data.n_items), np.float32)
 
     def fill(items: slice, rows: FloatMatrix) -> None:
@@ -61,12 +59,12 @@ def _inverse_in_place(data: Interactions, settings: EASE, device: torch.device) 
 
     _fill_gram(data, settings, fill)
     matrix[np.diag_indices(data.n_items)] += settings.ridges(data.item_degrees)
-    require_solved(_sweep(torch.from_numpy(matrix)), settings)
+    require_solved(_sweep(matrix), settings)
     _mirror_lower(matrix)
     return matrix
 
 
-def _sweep(matrix: Tensor) -> bool:
+def _sweep(matrix: FloatMatrix) -> bool:
     """Make the lower triangle that of −A⁻¹, by Gauss and Jordan; False where A is not positive.
 
     LAPACK does as much work, but its bits depend on how many threads it has, and a matrix of 40,000
@@ -76,19 +74,20 @@ def _sweep(matrix: Tensor) -> bool:
     return all(_eliminate(matrix, pivots, blocks) for pivots in blocks)
 
 
-def _eliminate(matrix: Tensor, pivots: slice, blocks: Sequence[slice]) -> bool:
+def _eliminate(matrix: FloatMatrix, pivots: slice, blocks: Sequence[slice]) -> bool:
     """One step: with K the pivots, all other A_ij lose A_iK A_KK⁻¹ A_Kj."""
-    factor, failed = torch.linalg.cholesky_ex(matrix[pivots, pivots])
-    if failed:
+    try:
+        factor = np.linalg.inv(np.linalg.cholesky(matrix[pivots, pivots]))
+    except np.linalg.LinAlgError:
         return False
-    inverse = torch.cholesky_inverse(factor)
+    inverse = factor.T @ factor
     before, after = matrix[pivots, : pivots.start].T, matrix[pivots.stop :, pivots]
-    panel = torch.cat([before, torch.zeros_like(inverse), after])
+    panel = np.concatenate([before, np.zeros_like(inverse), after])
 
     def one_block(rows: slice) -> None:
         scaled = panel[rows] @ inverse
         for columns in cut(rows.stop, 4 * _PIVOTS_AT_ONCE):
-            matrix[rows, columns].addmm_(scaled, panel[columns].T, alpha=-1)
+            matrix[rows, columns] -= scaled @ panel[columns].T
         if rows.start > pivots.start:
             matrix[rows, pivots] = scaled
         else:
@@ -100,22 +99,24 @@ def _eliminate(matrix: Tensor, pivots: slice, blocks: Sequence[slice]) -> bool:
     return True
 
 
-def _inverse_by_blocks(data: Interactions, settings: EASE, device: torch.device) -> FloatMatrix:
+def _inverse_by_blocks(data: Interactions, settings: EASE, device: Device) -> FloatMatrix:
     """P from a GPU, which holds the factor and a block of rows at a time."""
-    n_items = data.n_items
-    gram = torch.empty((n_items, n_items), device=device)
+    import torch
+
+    n_items, place = data.n_items, torch.device(str(device))
+    gram = torch.empty((n_items, n_items), device=place)
 
     def fill(items: slice, rows: FloatMatrix) -> None:
-        gram[items] = torch.from_numpy(rows).to(device)
+        gram[items] = torch.from_numpy(rows).to(place)
 
     _fill_gram(data, settings, fill)
-    gram.diagonal().add_(torch.from_numpy(settings.ridges(data.item_degrees)).to(device))
+    gram.diagonal().add_(torch.from_numpy(settings.ridges(data.item_degrees)).to(place))
     factor, failed = torch.linalg.cholesky_ex(gram)
     del gram
     require_solved(not bool(failed), settings)
     inverse = np.empty((n_items, n_items), np.float32)
     for items in cut(n_items, ROWS_PER_BLOCK):
-        units = torch.zeros((n_items, items.stop - items.start), device=device)
+        units = torch.zeros((n_items, items.stop - items.start), device=place)
         units[items].fill_diagonal_(1)
         # P is symmetric, so what is solved for as columns are its rows
         inverse[items] = torch.cholesky_solve(units, factor).T.cpu().numpy()

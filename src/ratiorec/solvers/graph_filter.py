@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple, Unpack
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.spectral import gram, normalised_pairs, orthonormal, signs, times
+from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.scorers import FloatMatrix, GraphFilterScorer, WalkScorer
 from ratiorec.solvers.settings import GraphFilter, RunContext
 from ratiorec.solvers.solver import OneSweep, require_memory
@@ -40,7 +39,7 @@ def start_filter(
         n, shared = settings.n_eigenvectors, context.get("shared", {})
         name = f"{n} eigenvectors"
         if name not in shared:
-            shared[name] = leading_eigenvectors(data, n, device=context["device"])
+            shared[name] = leading_eigenvectors(data, n)
         found: Eigenvectors = shared[name]
         return filter_by(settings, data, found)
 
@@ -84,20 +83,18 @@ class Eigenvectors(NamedTuple):
     values: NDArray[np.float64]
 
 
-@torch.no_grad()
 def leading_eigenvectors(
-    data: Interactions, n: int, *, device: torch.device, n_iterations: int = _N_ITERATIONS
+    data: Interactions, n: int, *, n_iterations: int = _N_ITERATIONS
 ) -> Eigenvectors:
     """The leading eigenvectors of P = D_I^−½ Xᵀ D_U^−1 X D_I^−½, by subspace iteration."""
     width = min(n + _N_OVERSAMPLES, data.n_users, data.n_items)
-    forth, back = normalised_pairs(data, device)
-    # the start is the same for every seed: what is looked for does not depend on it
-    start = signs(data.n_items, width, np.random.default_rng(0))
-    basis = start.to(device, torch.float32)
-    for _ in range(n_iterations):
-        basis = orthonormal(back.multiply(forth.multiply(basis)))
-    values, rotation = torch.linalg.eigh(gram(forth.multiply(basis)))
-    kept: Tensor = rotation[:, -n:].flip(-1).to(basis.dtype)
-    vectors = times(basis, kept).cpu().numpy()
-    found = values[-n:].flip(-1).clamp(max=1).cpu().numpy()
+    with deterministic_threads():
+        forth, back = normalised_pairs(data)
+        # the start is the same for every seed: what is looked for does not depend on it
+        basis = signs(data.n_items, width, np.random.default_rng(0))
+        for _ in range(n_iterations):
+            basis = orthonormal(back.multiply(forth.multiply(basis)))
+        values, rotation = np.linalg.eigh(gram(forth.multiply(basis)))
+        vectors = times(basis, rotation[:, : -n - 1 : -1])
+    found = np.minimum(values[: -n - 1 : -1], 1)
     return Eigenvectors(vectors, np.where(found > _LEAST_EIGENVALUE, found, 0))

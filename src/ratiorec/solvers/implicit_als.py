@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import require_extra
 from ratiorec.scorers import InnerProduct
 from ratiorec.solvers.settings import ImplicitALS
-from ratiorec.solvers.solver import require_memory
+from ratiorec.solvers.solver import State, require_memory
 
 _TABLES_AT_ONCE = 3  # users and items, and the copies of a scorer
 _BYTES_PER_PAIR = 48  # three matrices of pairs, each with an index and a confidence
@@ -69,20 +67,19 @@ class ImplicitFactors:
 
     def scorer(self) -> InnerProduct:
         """The factors as they are."""
-        tables = self.state()
-        return InnerProduct(tables["users"].numpy(), tables["items"].numpy())
+        return InnerProduct(**self.state())
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """Copies of both tables, into which the next iteration writes."""
         return {
-            "users": torch.from_numpy(self._model.user_factors.copy()),
-            "items": torch.from_numpy(self._model.item_factors.copy()),
+            "users": self._model.user_factors.copy(),
+            "items": self._model.item_factors.copy(),
         }
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, state: State) -> None:
         """Continue from these tables."""
-        self._model.user_factors = tensors["users"].numpy().copy()
-        self._model.item_factors = tensors["items"].numpy().copy()
+        self._model.user_factors = state["users"].copy()
+        self._model.item_factors = state["items"].copy()
 
 
 def implicit_library() -> Any:

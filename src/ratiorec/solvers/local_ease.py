@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.kernels.blocks import Matrix, cut, for_each_block
+from ratiorec.kernels.blocks import cut, for_each_block
+from ratiorec.machine import Device
 from ratiorec.scorers import FloatMatrix, Neighbours
 from ratiorec.solvers.ease import require_solved
 from ratiorec.solvers.neighbours import (
@@ -26,14 +25,13 @@ from ratiorec.solvers.solver import OneSweep, require_memory
 
 _BYTES_OF_SYSTEMS = 2**30  # a pass over all common users fills so many at once
 _LEAST_SYSTEMS = 64  # what is solved in one go
-_SYSTEMS_ON_GPU = 512
 _BYTES_PER_NEIGHBOUR = 48  # the table of neighbours, its order, and the solutions
 
 Table = NDArray[np.int64]
 
 
 def start_local_ease(
-    data: Interactions, settings: LocalEASE, *, device: torch.device, memory_mb: float
+    data: Interactions, settings: LocalEASE, *, device: Device, memory_mb: float
 ) -> OneSweep:
     """Local EASE before its neighbours are found."""
     n = max(1, min(settings.n_neighbours, data.n_items - 1))
@@ -46,12 +44,18 @@ def start_local_ease(
         n_items=data.n_items,
         instead="fewer solver.n_neighbours, item-knn or walk",
     )
+    # a ridge that is lost beside the degree it is added to leaves equal items equal
+    smallest = np.finfo(np.float32).eps * data.item_degrees
+    require_solved(bool((settings.ridges(data.item_degrees) > smallest).all()), settings)
     room = min(_BYTES_OF_SYSTEMS, memory_mb * 2**20 - kept - least)
     n_at_once = max(_LEAST_SYSTEMS, int(room / (4 * n * n)))
 
     def solve() -> Neighbours:
-        if device.type == "cuda" and _fits_whole(data.n_items, device):
-            return solve_by_whole_matrix(data, settings, n, device)
+        if device.type == "cuda":
+            from ratiorec.solvers.local_ease_gpu import fits_whole, solve_by_whole_matrix
+
+            if fits_whole(data.n_items, device):
+                return solve_by_whole_matrix(data, settings, n, device)
         common = CommonUsers(data, activity_weights(data, settings.activity_exponent))
         nearest = find_nearest(data, common, walk_weights(data, 0.5, 0.5), n)
         problem = _Problem(data, common, settings, nearest, n)
@@ -59,72 +63,11 @@ def start_local_ease(
         # one buffer for all blocks: memory that is new to the process costs more than to fill it
         buffer = np.empty((min(n_at_once, data.n_items), n, n), np.float32)
         for items in cut(data.n_items, n_at_once):
-            problem.solve(items, buffer, weights[items], device)
+            problem.solve(items, buffer, weights[items])
         found = weights[problem.is_neighbour]
         return nearest._replace(similarities=found).as_scorer(data)
 
     return OneSweep(solve)
-
-
-def _fits_whole(n_items: int, device: torch.device) -> bool:
-    """Whether a GPU can hold what the common users of any two items weigh, and as much again."""
-    return 2 * 4 * n_items**2 < torch.cuda.mem_get_info(device)[0]
-
-
-@torch.no_grad()
-def solve_by_whole_matrix(
-    data: Interactions, settings: LocalEASE, n: int, device: torch.device
-) -> Neighbours:
-    """The same where the whole matrix of common users is at hand: reading it is all there is."""
-    gram = _whole_gram(data, settings.activity_exponent, device)
-    degrees = torch.from_numpy(np.maximum(data.item_degrees, 1)).to(device, torch.float32)
-    ridges = torch.from_numpy(settings.ridges(data.item_degrees)).to(device)
-    popularity = torch.from_numpy(settings.popularity(data.item_degrees)).to(device)
-    counts, neighbours, weights = [], [], []
-    for items in cut(data.n_items, _SYSTEMS_ON_GPU):
-        cosines = gram[items] / (degrees[items, None] * degrees).sqrt()
-        cosines[
-            torch.arange(len(cosines), device=device),
-            torch.arange(items.start, items.stop, device=device),
-        ] = 0
-        nearest, near = cosines.topk(n)
-        there = nearest > 0
-        systems = gram[near.unsqueeze(-1), near.unsqueeze(-2)]
-        # a place without a neighbour stands alone, and its weight is 0
-        systems *= there.unsqueeze(-1) & there.unsqueeze(-2)
-        systems.diagonal(dim1=1, dim2=2).add_(ridges[near])
-        right = gram[items].gather(1, near) * there
-        factors, failed = torch.linalg.cholesky_ex(systems)
-        require_solved(not bool(failed.any()), settings)
-        found = torch.cholesky_solve(right.unsqueeze(-1), factors).squeeze(-1)
-        found *= popularity[near] / popularity[items, None]
-        counts.append(there.sum(1).cpu().numpy())
-        neighbours.append(near[there].cpu().numpy().astype(np.int32))
-        weights.append(found[there].cpu().numpy())
-    return Nearest(*map(np.concatenate, (counts, neighbours, weights))).as_scorer(data)
-
-
-def _whole_gram(data: Interactions, exponent: float, device: torch.device) -> Tensor:
-    """Xᵀ diag(w) X, some columns at a time."""
-    import scipy.sparse
-
-    shape = (data.n_users, data.n_items)
-    users = activity_weights(data, exponent)
-    values = np.ones(data.n_pairs) if users is None else users[data.pair_users]
-    pairs = scipy.sparse.csr_array(
-        (values.astype(np.float32), data.indices, data.indptr), shape=shape
-    )
-    by_item = pairs.T.tocsr()
-    indptr, users_of = by_item.indptr.astype(np.int64), by_item.indices.astype(np.int32)
-    weighted = Matrix(indptr, users_of, by_item.data, data.n_users, device)
-    gram = torch.empty((data.n_items, data.n_items), device=device)
-    for items in cut(data.n_items, _SYSTEMS_ON_GPU):
-        rows = users_of[indptr[items.start] : indptr[items.stop]].astype(np.int64)
-        places = np.repeat(np.arange(items.stop - items.start), np.diff(indptr)[items])
-        columns = torch.zeros((data.n_users, items.stop - items.start), device=device)
-        columns[torch.from_numpy(rows).to(device), torch.from_numpy(places).to(device)] = 1
-        gram[:, items] = weighted.multiply(columns)
-    return gram
 
 
 class _Problem:
@@ -152,9 +95,7 @@ class _Problem:
         self._popularity = np.append(settings.popularity(data.item_degrees), np.float32(1))
         self._ridges = np.append(settings.ridges(data.item_degrees), np.float32(1))
 
-    def solve(
-        self, items: slice, buffer: FloatMatrix, out: FloatMatrix, device: torch.device
-    ) -> None:
+    def solve(self, items: slice, buffer: FloatMatrix, out: FloatMatrix) -> None:
         """Fill `out` with the weights of each item's neighbours [n_items, n]."""
         table = self._table[items]
         systems = buffer[: len(table)]
@@ -163,10 +104,7 @@ class _Problem:
         targets = self._cosines[items] * self._lengths[items, None] * self._lengths[table]
 
         def one_block(rows: slice) -> None:
-            factors, failed = torch.linalg.cholesky_ex(torch.from_numpy(systems[rows]).to(device))
-            require_solved(not bool(failed.any()), self._settings)
-            right = torch.from_numpy(targets[rows]).to(device).unsqueeze(-1)
-            out[rows] = torch.cholesky_solve(right, factors).squeeze(-1).cpu().numpy()
+            out[rows] = np.linalg.solve(systems[rows], targets[rows][..., None])[..., 0]
 
         for_each_block(one_block, cut(len(table), _LEAST_SYSTEMS))
         if self._settings.popularity_exponent:

@@ -10,10 +10,10 @@ import numpy as np
 from ratiorec.errors import require_range
 
 if TYPE_CHECKING:
-    import torch
     from numpy.typing import NDArray
 
     from ratiorec.data.interactions import Interactions
+    from ratiorec.machine import Device
     from ratiorec.solvers.solver import Solution
 
 
@@ -24,7 +24,7 @@ class RunContext(TypedDict):
     """
 
     rng: np.random.Generator
-    device: torch.device
+    device: Device
     memory_mb: float
     shared: NotRequired[dict[str, Any]]
 

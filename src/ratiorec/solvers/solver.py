@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
-from torch import Tensor
+from numpy.typing import NDArray
 
 from ratiorec.errors import MemoryBudgetError
 from ratiorec.scorers import StoredScorer
+
+State = dict[str, NDArray[Any]]
+"""The arrays of a run that a checkpoint holds."""
 
 
 def require_memory(
@@ -37,10 +40,10 @@ class Solution(Protocol):
     def scorer(self) -> StoredScorer:
         """The model as it stands; a later sweep does not change it."""
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """A copy of what a checkpoint must hold."""
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, state: State) -> None:
         """Continue where `state` was taken."""
 
 
@@ -63,11 +66,11 @@ class OneSweep:
         assert self._solved is not None
         return self._solved
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """Nothing: a matrix over all pairs of items is solved faster than it is written."""
         return {}
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, state: State) -> None:
         """Solve again, to the same bits."""
-        del tensors
+        del state
         self.sweep()

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.kernels.blocks import cut, for_each_block
-from ratiorec.scorers import InnerProduct
+from ratiorec.kernels.blocks import cut, deterministic_threads, for_each_block
+from ratiorec.machine import usable_cores
+from ratiorec.scorers import FloatMatrix, InnerProduct
 from ratiorec.solvers.settings import WMF, RunContext
-from ratiorec.solvers.solver import require_memory
+from ratiorec.solvers.solver import State, require_memory
 
-# numbers gathered at once: few enough for the cache of a core, or enough to fill a GPU
-_GATHERED_ON_CPU = 2**19
-_GATHERED_ON_CUDA = 2**24
+_GATHERED = 2**19  # numbers at once: few enough for the cache of a core
 _ROWS_PER_BLOCK = 8192
+
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 
 
 class PairSums(NamedTuple):
@@ -34,8 +33,8 @@ class PairSums(NamedTuple):
 class _Block:
     """Rows of about the same degree, and the others each is paired with, padded to a rectangle."""
 
-    rows: Tensor
-    others: Tensor
+    rows: NDArray[np.int64]
+    others: NDArray[np.int32]
 
 
 class LeastSquares:
@@ -57,23 +56,23 @@ class LeastSquares:
         *,
         n_others: int,
         dimension: int,
-        device: torch.device,
     ) -> None:
         self._n_rows = len(indptr) - 1
-        self._width = entries_at_once(dimension, device)
-        self._blocks = _padded_blocks(
-            indptr, indices, pad=n_others, n_entries=self._width, device=device
-        )
+        self._width = entries_at_once(dimension)
+        self._blocks = _padded_blocks(indptr, indices, pad=n_others, n_entries=self._width)
 
-    def solve(self, others: Tensor, *, confidence: float, l2: float) -> tuple[Tensor, PairSums]:
+    def solve(
+        self, others: FloatMatrix, *, confidence: float, l2: float
+    ) -> tuple[FloatMatrix, PairSums]:
         """The best vector of every row, and the sums of p_uᵀq_i and of its square over pairs."""
-        factor = torch.linalg.cholesky(gram(others) + l2 * _identity_like(others))
-        factor = factor.to(others.dtype)
+        dimension = others.shape[1]
+        factor = np.linalg.cholesky(gram(others) + l2 * np.eye(dimension))
+        to_white = np.linalg.inv(factor).T.astype(np.float32)
         # one row of zeros more, which padding points to
-        whitened = others.new_zeros((len(others) + 1, others.shape[1]))
-        _solve_right(factor.T, others, upper=True, out=whitened)
-        table = others.new_zeros((self._n_rows, others.shape[1]))
-        sums = torch.zeros((len(self._blocks), 2), dtype=torch.float64, device=others.device)
+        whitened = np.zeros((len(others) + 1, dimension), np.float32)
+        _multiply_rows(others, to_white, out=whitened)
+        table = np.zeros((self._n_rows, dimension), np.float32)
+        sums = np.zeros((len(self._blocks), 2))
 
         def one_block(position: slice) -> None:
             block = self._blocks[position.start]
@@ -81,86 +80,76 @@ class LeastSquares:
             table[block.rows] = solution
 
         for_each_block(one_block, cut(len(self._blocks), 1))
-        _solve_right(factor, table, upper=False, out=table)
+        _multiply_rows(table, to_white.T, out=table)
         return table, PairSums(*sums.sum(0).tolist())
 
     def _solve_block(
-        self, block: _Block, whitened: Tensor, confidence: float
-    ) -> tuple[Tensor, Tensor]:
-        n_rows, n_pairs = block.others.shape
-        if n_pairs > whitened.shape[1]:
+        self, block: _Block, whitened: FloatMatrix, confidence: float
+    ) -> tuple[Floats, Doubles]:
+        if block.others.shape[1] > whitened.shape[1]:
             return self._solve_by_dimensions(block, whitened, confidence)
-        near = whitened.index_select(0, block.others.reshape(-1)).view(n_rows, n_pairs, -1)
-        ones = near.new_ones((n_rows, n_pairs, 1))
-        answers = _solve_shifted(torch.bmm(near, near.mT), ones, confidence)
-        solution = (1 + confidence) * torch.bmm(near.mT, answers).squeeze(-1)
+        near = whitened[block.others]
+        ones = np.ones((*block.others.shape, 1), np.float32)
+        answers = _solve_shifted(near @ near.mT, ones, confidence)
+        solution = np.float32(1 + confidence) * (near.mT @ answers)[..., 0]
         # Z_u p̃_u without another product, since a Z_uZ_uᵀ y = 1 − y
-        scores = (1 + confidence) / confidence * (1 - answers)
-        return solution, _sums(scores, scores.square())
+        scores = np.float32((1 + confidence) / confidence) * (1 - answers)
+        return solution, _sums(scores, np.square(scores))
 
     def _solve_by_dimensions(
-        self, block: _Block, whitened: Tensor, confidence: float
-    ) -> tuple[Tensor, Tensor]:
+        self, block: _Block, whitened: FloatMatrix, confidence: float
+    ) -> tuple[Floats, Doubles]:
         n_rows, n_pairs = block.others.shape
-        products = whitened.new_zeros((n_rows, whitened.shape[1], whitened.shape[1]))
-        totals = whitened.new_zeros((n_rows, whitened.shape[1], 1))
+        products = np.zeros((n_rows, whitened.shape[1], whitened.shape[1]), np.float32)
+        totals = np.zeros((n_rows, whitened.shape[1], 1), np.float32)
         for columns in cut(n_pairs, self._width):
-            others = block.others[:, columns]
-            near = whitened.index_select(0, others.reshape(-1)).view(*others.shape, -1)
-            products.baddbmm_(near.mT, near)
-            totals += near.sum(1).unsqueeze(-1)
-        solution = _solve_shifted(products, (1 + confidence) * totals, confidence)
+            near = whitened[block.others[:, columns]]
+            products += near.mT @ near
+            totals += near.sum(1)[..., None]
+        gain = np.float32(1 + confidence)
+        solution = _solve_shifted(products, gain * totals, confidence)
         # Σ (z_iᵀp̃_u)² = p̃_uᵀ(Z_uᵀZ_u)p̃_u, and a Z_uᵀZ_u p̃_u = (1 + a) Z_uᵀ1 − p̃_u
-        squares = solution * ((1 + confidence) * totals - solution) / confidence
-        return solution.squeeze(-1), _sums(solution * totals, squares)
+        squares = solution * (gain * totals - solution) / np.float32(confidence)
+        return solution[..., 0], _sums(solution * totals, squares)
 
 
-def entries_at_once(dimension: int, device: torch.device) -> int:
+def entries_at_once(dimension: int) -> int:
     """How many vectors a block gathers."""
-    gathered = _GATHERED_ON_CPU if device.type == "cpu" else _GATHERED_ON_CUDA
-    return max(1, gathered // dimension)
+    return max(1, _GATHERED // dimension)
 
 
-def gram(table: Tensor) -> Tensor:
+def gram(table: FloatMatrix) -> Doubles:
     """TᵀT in double precision, a few rows at a time."""
-    total = torch.zeros((table.shape[1],) * 2, dtype=torch.float64, device=table.device)
+    total = np.zeros((table.shape[1],) * 2)
     for rows in cut(len(table), _ROWS_PER_BLOCK):
-        part = table[rows].double()
-        total.addmm_(part.T, part)
+        part = table[rows].astype(np.float64)
+        total += part.T @ part
     return total
 
 
-def _identity_like(table: Tensor) -> Tensor:
-    return torch.eye(table.shape[1], dtype=torch.float64, device=table.device)
-
-
-def _solve_right(factor: Tensor, table: Tensor, *, upper: bool, out: Tensor) -> None:
-    """Fill `out` with T A⁻¹ for a triangular A, a few rows at a time; `out` may be the table."""
+def _multiply_rows(table: FloatMatrix, matrix: FloatMatrix, *, out: FloatMatrix) -> None:
+    """Fill `out` with T M, a few rows at a time; `out` may be the table."""
 
     def one_block(rows: slice) -> None:
-        out[rows] = torch.linalg.solve_triangular(factor, table[rows], upper=upper, left=False)
+        out[rows] = table[rows] @ matrix
 
     for_each_block(one_block, cut(len(table), _ROWS_PER_BLOCK))
 
 
-def _solve_shifted(matrices: Tensor, right: Tensor, confidence: float) -> Tensor:
+def _solve_shifted(matrices: Floats, right: Floats, confidence: float) -> Floats:
     """(I + a K)⁻¹ r for a batch of K, which is overwritten."""
-    matrices.mul_(confidence).diagonal(dim1=-2, dim2=-1).add_(1)
-    factor, _ = torch.linalg.cholesky_ex(matrices)
-    return torch.cholesky_solve(right, factor)
+    matrices *= np.float32(confidence)
+    np.einsum("nii->ni", matrices)[...] += 1
+    solved: Floats = np.linalg.solve(matrices, right)
+    return solved
 
 
-def _sums(scores: Tensor, squares: Tensor) -> Tensor:
-    return torch.stack([scores.sum(dtype=torch.float64), squares.sum(dtype=torch.float64)])
+def _sums(scores: NDArray[Any], squares: NDArray[Any]) -> Doubles:
+    return np.array([scores.sum(dtype=np.float64), squares.sum(dtype=np.float64)])
 
 
 def _padded_blocks(
-    indptr: NDArray[np.int64],
-    indices: NDArray[np.int32],
-    *,
-    pad: int,
-    n_entries: int,
-    device: torch.device,
+    indptr: NDArray[np.int64], indices: NDArray[np.int32], *, pad: int, n_entries: int
 ) -> list[_Block]:
     """All rows that have pairs, the longest first, in rectangles of at most `n_entries`.
 
@@ -178,9 +167,7 @@ def _padded_blocks(
         known = places < degrees[rows, None]
         others = np.full(known.shape, pad, np.int32)
         others[known] = indices[(indptr[rows, None] + places)[known]]
-        blocks.append(
-            _Block(torch.from_numpy(rows).to(device), torch.from_numpy(others).to(device))
-        )
+        blocks.append(_Block(rows, others))
         start += len(rows)
     return blocks
 
@@ -193,32 +180,27 @@ _BUFFERS_PER_CORE = 6  # gathered vectors, products, their factors
 class AlternatingLeastSquares:
     """p_u and q_i on their way to a minimum."""
 
-    def __init__(
-        self, settings: WMF, data: Interactions, *, rng: np.random.Generator, device: torch.device
-    ) -> None:
+    def __init__(self, settings: WMF, data: Interactions, *, rng: np.random.Generator) -> None:
         self._settings = settings
         self._n_pairs = data.n_pairs
         dimension = settings.dimension
         self._solve_users = LeastSquares(
-            data.indptr, data.indices, n_others=data.n_items, dimension=dimension, device=device
+            data.indptr, data.indices, n_others=data.n_items, dimension=dimension
         )
         self._solve_items = LeastSquares(
-            *_by_item(data), n_others=data.n_users, dimension=dimension, device=device
+            *_by_item(data), n_others=data.n_users, dimension=dimension
         )
-        # drawn by numpy, so that every device starts from the same numbers
         drawn = rng.standard_normal((data.n_items, dimension), dtype=np.float32)
-        self.users = torch.zeros((data.n_users, dimension), device=device)
-        self.items = torch.from_numpy(drawn / np.float32(dimension**0.5)).to(device)
+        self.users = np.zeros((data.n_users, dimension), np.float32)
+        self.items = drawn / np.float32(dimension**0.5)
 
     @classmethod
     def of(
         cls, data: Interactions, settings: WMF, **context: Unpack[RunContext]
     ) -> AlternatingLeastSquares:
         """The items are random at first; the users need no start."""
-        device = context["device"]
         row_bytes = 4 * settings.dimension
-        n_cores = os.cpu_count() or 1 if device.type == "cpu" else 1
-        n_buffered = n_cores * _BUFFERS_PER_CORE * entries_at_once(settings.dimension, device)
+        n_buffered = usable_cores() * _BUFFERS_PER_CORE * entries_at_once(settings.dimension)
         n_rows = _TABLES_AT_ONCE * (data.n_users + data.n_items) + n_buffered
         require_memory(
             row_bytes * n_rows + _BYTES_PER_PAIR * data.n_pairs,
@@ -227,14 +209,14 @@ class AlternatingLeastSquares:
             n_items=data.n_items,
             instead="a smaller solver.dimension",
         )
-        return cls(settings, data, rng=context["rng"], device=device)
+        return cls(settings, data, rng=context["rng"])
 
-    @torch.no_grad()
     def sweep(self) -> float:
         """Users for the items as they are, then items for these users; the objective after it."""
         a, l2 = self._settings.confidence, self._settings.l2
-        self.users, _ = self._solve_users.solve(self.items, confidence=a, l2=l2)
-        self.items, pairs = self._solve_items.solve(self.users, confidence=a, l2=l2)
+        with deterministic_threads():  # on the CPU also where a GPU trains
+            self.users, _ = self._solve_users.solve(self.items, confidence=a, l2=l2)
+            self.items, pairs = self._solve_items.solve(self.users, confidence=a, l2=l2)
         # Σ over all pairs of (p_uᵀq_i)² is the inner product of PᵀP and QᵀQ
         users, items = gram(self.users), gram(self.items)
         unlabelled = float((users * items).sum())
@@ -243,16 +225,15 @@ class AlternatingLeastSquares:
 
     def scorer(self) -> InnerProduct:
         """The factors as they are; a sweep replaces them and never writes into them."""
-        return InnerProduct(self.users.cpu().numpy(), self.items.cpu().numpy())
+        return InnerProduct(self.users, self.items)
 
-    def state(self) -> dict[str, Tensor]:
+    def state(self) -> State:
         """Both tables."""
-        return {"users": self.users.cpu(), "items": self.items.cpu()}
+        return {"users": self.users, "items": self.items}
 
-    def restore(self, tensors: dict[str, Tensor]) -> None:
+    def restore(self, state: State) -> None:
         """Continue from these tables."""
-        self.users = tensors["users"].to(self.users.device)
-        self.items = tensors["items"].to(self.items.device)
+        self.users, self.items = state["users"], state["items"]
 
 
 def _by_item(data: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -16,15 +16,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 
 from ratiorec.config import settings_in, to_table
 from ratiorec.data.describe import order_evidence
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import Split, split_for_validation
-from ratiorec.errors import ConfigError, RatiorecError, StoppedError
-from ratiorec.kernels.gpu_topk import BestOfEach
-from ratiorec.machine import release_memory
+from ratiorec.errors import ConfigError, MissingExtraError, RatiorecError, StoppedError
+from ratiorec.machine import Device, gpu_out_of_memory, release_memory
 from ratiorec.scorers import Blend, Scorer, StoredScorer
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers.topk import n_cores
@@ -85,7 +83,7 @@ class AutoSession:
         options: FitOptions,
         *,
         seed: int,
-        device: torch.device,
+        device: Device,
         observe: Observer = lambda event: None,
         stop_requested: Callable[[], bool] = lambda: False,
     ) -> None:
@@ -199,8 +197,8 @@ class AutoSession:
                 best, fitted = self._session(name, settings, seed, judged).search()
             except StoppedError:
                 raise
-            except (RatiorecError, torch.cuda.OutOfMemoryError, MemoryError) as error:
-                member.why = member.why or f"left out: {error}".splitlines()[0]
+            except _failures() as error:
+                member.why = member.why or _why_left_out(error)
                 continue
             assert fitted.validation is not None
             if scorer is None or _score(fitted.validation) > _score(member.validation):
@@ -306,10 +304,14 @@ class AutoSession:
     def _table(self, scorers: Sequence[Scorer], split: Split) -> CandidateScores:
         """The candidates of all judged users, on the device."""
         users, seen = np.flatnonzero(split.held_out.user_degrees), UserItems.of(split.train)
-        on_device = None if self.device.type == "cpu" else BestOfEach(scorers, seen, self.device)
-        return CandidateScores.of(
-            scorers, seen, split.held_out, users, best_of_each=on_device, device=self.device
-        )
+        if self.device.type == "cpu":
+            return CandidateScores.of(scorers, seen, split.held_out, users)
+        from ratiorec.kernels.gpu_topk import BestOfEach
+        from ratiorec.training.blending_gpu import CandidateScoresOnGpu
+
+        best = BestOfEach(scorers, seen, self.device)
+        table = CandidateScoresOnGpu.of(scorers, seen, split.held_out, users, best_of_each=best)
+        return replace(table, device=str(self.device))
 
     def _refitted(self, *, validation: dict[str, float] | None, n_judged: int) -> FitResult:
         """The chosen members on all pairs, as one model."""
@@ -340,6 +342,17 @@ class AutoSession:
         fitted = session.refit(member.steps)
         member.refit_seconds = self.seconds - began
         return fitted
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What leaves a candidate out, while the others go on."""
+    return (RatiorecError, MemoryError, *gpu_out_of_memory())
+
+
+def _why_left_out(error: Exception) -> str:
+    if isinstance(error, MissingExtraError):
+        return f"left out: {error.what}, {error.wanted}"
+    return f"left out: {error}".splitlines()[0]
 
 
 def alike(members: Sequence[Member]) -> list[list[int]]:

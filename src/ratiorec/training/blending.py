@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from ratiorec.scorers import Blend, Indices, Scorer
 from ratiorec.scorers.blend import Narrowing, standardise
@@ -21,7 +19,7 @@ from ratiorec.scorers.topk import n_cores, top_k
 K = 20
 N_CANDIDATES = 60  # of each member; an item outside all lists hardly ever reaches a first 20
 _USERS_AT_ONCE, _USERS_ON_DEVICE = 32, 512
-_JUDGED_AT_ONCE = 4096
+_JUDGED_AT_ONCE = 1024
 _EMPTY = np.float32(-1e30)  # the score of a place without a candidate
 
 # shares of nDCG@20: what a member must add to be worth its memory and time, and any other move
@@ -41,8 +39,8 @@ standardised scores of these items by every member [members, users, items]."""
 class CandidateScores:
     """Standardised scores by each member of the best candidates of all members, user by user."""
 
-    scores: Tensor  # [members, users, candidates]
-    relevant: Tensor  # [users, candidates]
+    scores: NDArray[np.float32]  # [members, users, candidates]
+    relevant: NDArray[np.bool_]  # [users, candidates]
     n_relevant: Indices  # held-out items of each user
 
     @classmethod
@@ -54,11 +52,10 @@ class CandidateScores:
         users: Indices,
         *,
         best_of_each: BestOfEach | None = None,
-        device: torch.device | str = "cpu",
-    ) -> CandidateScores:
+    ) -> Self:
         """The candidates of these users, who have held-out pairs.
 
-        `best_of_each` finds them, by default on the CPU, and `device` judges.
+        `best_of_each` finds them, by default on the CPU.
         """
         find = best_of_each or partial(_best_of_each, members, seen)
         n_items = members[0].n_items
@@ -76,9 +73,9 @@ class CandidateScores:
 
         with ThreadPoolExecutor(n_cores()) as pool:
             parts = list(pool.map(one_block, blocks))
-        scores = torch.from_numpy(np.concatenate([part for part, _ in parts], axis=1))
-        relevant = torch.from_numpy(np.concatenate([part for _, part in parts]))
-        return cls(scores.to(device), relevant.to(device), np.diff(held_out.indptr)[users])
+        scores = np.concatenate([part for part, _ in parts], axis=1)
+        relevant = np.concatenate([part for _, part in parts])
+        return cls(scores, relevant, np.diff(held_out.indptr)[users])
 
     @cached_property
     def ideal(self) -> PerUser:
@@ -93,27 +90,28 @@ class CandidateScores:
     def ndcg(self, weights: Weights) -> PerUser:
         """nDCG@20 of each user by the weighted sum."""
         hits = self._hits(weights)
-        discounts = torch.from_numpy(_DISCOUNTS[: hits.shape[1]]).to(hits.device)
-        gains: PerUser = (hits * discounts).sum(1).cpu().numpy() / self.ideal
+        gains: PerUser = hits @ _DISCOUNTS[: hits.shape[1]] / self.ideal
         return gains
 
     def metrics(self, weights: Weights) -> dict[str, float]:
         """The means over users."""
-        recall = self._hits(weights).sum(1).cpu().numpy() / self.n_relevant
+        recall = self._hits(weights).sum(1) / self.n_relevant
         return {"recall@20": float(recall.mean()), "ndcg@20": float(self.ndcg(weights).mean())}
 
-    def _hits(self, weights: Weights) -> Tensor:
+    def _hits(self, weights: Weights) -> NDArray[np.bool_]:
         """Which places of the first 20 hold a held-out item [users, 20]."""
-        used = np.flatnonzero(weights)
-        parts = []
-        for start in range(0, len(self.relevant), _JUDGED_AT_ONCE):
+
+        def one_block(start: int) -> NDArray[np.bool_]:
             rows = slice(start, start + _JUDGED_AT_ONCE)
-            total = float(weights[used[0]]) * self.scores[used[0], rows]
-            for member in used[1:]:
-                total.add_(self.scores[member, rows], alpha=float(weights[member]))
-            places = total.topk(min(K, total.shape[1])).indices
-            parts.append(self.relevant[rows].gather(1, places))
-        return torch.cat(parts)
+            total = np.einsum(
+                "m,muc->uc", weights[used].astype(np.float32), self.scores[used, rows]
+            )
+            return np.take_along_axis(self.relevant[rows], top_k(total, K).items, 1)
+
+        used = np.flatnonzero(weights)
+        with ThreadPoolExecutor(n_cores()) as pool:
+            parts = pool.map(one_block, range(0, len(self.relevant), _JUDGED_AT_ONCE))
+            return np.concatenate(list(parts))
 
 
 _DISCOUNTS = 1 / np.log2(np.arange(K) + 2)

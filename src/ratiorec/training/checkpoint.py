@@ -8,12 +8,11 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from ratiorec.errors import CheckpointError
 from ratiorec.files import atomic_write, make_folder, write_json
 from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.scorers.scorer import UserItems
+from ratiorec.solvers.solver import State
 
 FILE = "checkpoint.safetensors"
 MEMBERS = "members.json"
@@ -45,21 +44,21 @@ class Checkpoints:
 
     folder: Path
 
-    def write(self, progress: FitState, tensors: dict[str, Tensor]) -> None:
+    def write(self, progress: FitState, arrays: State) -> None:
         """Replace the checkpoint; a crash leaves the old one."""
-        from safetensors.torch import save
+        from safetensors.numpy import save
 
         header = json.dumps({"format": FORMAT, **asdict(progress)}, allow_nan=False)
         make_folder(self.folder)
         try:
             with atomic_write(self.folder / FILE) as file:
-                file.write(save(tensors, metadata={"ratiorec": header}))
+                file.write(save(arrays, metadata={"ratiorec": header}))
         except BaseException:
             with contextlib.suppress(OSError):  # an older checkpoint keeps its folder
                 self.folder.rmdir()
             raise
 
-    def read(self, identity: dict[str, Any]) -> tuple[FitState, dict[str, Tensor]] | None:
+    def read(self, identity: dict[str, Any]) -> tuple[FitState, State] | None:
         """The last checkpoint, or None where there is none; one of another run is refused."""
         from safetensors import SafetensorError, safe_open
 
@@ -67,9 +66,9 @@ class Checkpoints:
         if not path.exists():
             return None
         try:
-            with safe_open(path, framework="pt") as file:
+            with safe_open(path, framework="np") as file:
                 header = dict(json.loads((file.metadata() or {})["ratiorec"]))
-                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+                arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, KeyError, TypeError, ValueError, OSError) as error:
             raise CheckpointError(
                 "the checkpoint cannot be read",
@@ -87,7 +86,7 @@ class Checkpoints:
             )
         progress = FitState(**header)
         _require_same_run(progress.identity, identity, path)
-        return progress, tensors
+        return progress, arrays
 
     def remove(self) -> None:
         """Drop the checkpoint once its model is safe, and nothing else that is in the folder."""

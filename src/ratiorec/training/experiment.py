@@ -13,13 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-import torch
-
 from ratiorec.config import preset as preset_settings
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset, Interactions, require_trainable, weights_are_ignored
 from ratiorec.errors import DeviceError, StorageError
-from ratiorec.machine import describe_machine, peak_memory_mb, versions
+from ratiorec.machine import (
+    Device,
+    Processor,
+    describe_machine,
+    has_torch,
+    peak_memory_mb,
+    versions,
+)
 from ratiorec.model.artifact import Artifact
 from ratiorec.presets import AUTO
 from ratiorec.settings import AnySettings, AutoSettings, BlendSettings
@@ -90,7 +95,11 @@ def fit(
         "peak_memory_mb": peak_memory_mb(),
     }
     if place.type == "cuda":
-        card["peak_device_memory_mb"] = round(torch.cuda.max_memory_allocated(place) / 2**20, 1)
+        import torch
+
+        card["peak_device_memory_mb"] = round(
+            torch.cuda.max_memory_allocated(str(place)) / 2**20, 1
+        )
     card["seconds"] = {
         "train": round(fitted.seconds, 3),
         "total": round(fitted.seconds + time.monotonic() - started - log.seconds, 3),
@@ -98,20 +107,30 @@ def fit(
     return model.with_card(card)
 
 
-def find_device(name: str) -> torch.device:
-    """The device of this name; "auto" is a GPU where there is one."""
-    n_gpus = torch.cuda.device_count()
-    if name == "auto":
-        return torch.device("cuda" if n_gpus else "cpu")
-    gpu = re.fullmatch("cuda(?::([0-9]+))?", name)
-    if name == "cpu" or (gpu and int(gpu[1] or 0) < n_gpus):
-        return torch.device(name)
-    raise DeviceError(
-        "no such device",
-        where="--device",
-        found=repr(name),
-        wanted="auto, cpu" + "".join(f", cuda:{index}" for index in range(n_gpus)),
-    )
+def find_device(name: str) -> Device:
+    """The device of this name; "auto" is a GPU where there is one that torch can use."""
+    if name == "cpu":
+        return Processor()
+    n_gpus = _n_gpus()
+    if name == "auto" and not n_gpus:
+        return Processor()
+    gpu = re.fullmatch("cuda(?::([0-9]+))?", "cuda" if name == "auto" else name)
+    if gpu and int(gpu[1] or 0) < n_gpus:
+        import torch
+
+        return torch.device(gpu[0])
+    wanted = "auto, cpu" + "".join(f", cuda:{index}" for index in range(n_gpus))
+    if gpu and not has_torch():
+        wanted += "; a GPU needs pip install 'ratiorec[torch]'"
+    raise DeviceError("no such device", where="--device", found=repr(name), wanted=wanted)
+
+
+def _n_gpus() -> int:
+    if not has_torch():
+        return 0
+    import torch
+
+    return torch.cuda.device_count()
 
 
 def result_record(

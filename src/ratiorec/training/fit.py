@@ -17,23 +17,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import VALIDATION_BY, Split, split_for_validation
 from ratiorec.errors import ConfigError, StoppedError, require_range, unknown_choice
-from ratiorec.evaluation.evaluate import evaluate
+from ratiorec.evaluation.evaluate import Ranker, evaluate
 from ratiorec.kernels.blocks import deterministic_threads
-from ratiorec.kernels.gpu_topk import GpuTopK
-from ratiorec.machine import available_memory_mb
+from ratiorec.machine import Device, available_memory_mb
 from ratiorec.model.store import Arrays
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import AnySettings, ModelSettings
+from ratiorec.solvers.solver import State
 from ratiorec.training.checkpoint import Checkpoints, FitState
-from ratiorec.training.loop import TrainingRun, start_run
+from ratiorec.training.runs import TrainingRun, require_parts, start_run
 
 SELECTED_BY = "ndcg@20"
 
@@ -41,10 +39,14 @@ Metrics = dict[str, float]
 
 
 def evaluate_on_device(
-    scorer: Scorer, train: Interactions, held_out: Interactions, *, device: torch.device
+    scorer: Scorer, train: Interactions, held_out: Interactions, *, device: Device
 ) -> Metrics:
     """Recall@20 and nDCG@20 on held-out pairs, ranked where the model is trained."""
-    ranker = None if device.type == "cpu" else partial(GpuTopK, device=device)
+    ranker: Callable[[int], Ranker] | None = None
+    if device.type != "cpu":
+        from ratiorec.kernels.gpu_topk import GpuTopK
+
+        ranker = partial(GpuTopK, device=device)
     report = evaluate(scorer, UserItems.of(train), held_out, ks=(20,), ranker=ranker)
     return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
 
@@ -142,12 +144,13 @@ class FitSession:
         options: FitOptions,
         *,
         seed: int,
-        device: torch.device,
+        device: Device,
         observe: Observer = lambda event: None,
         stop_requested: Callable[[], bool] = lambda: False,
         split: Split | None = None,
         shared: dict[str, Any] | None = None,
     ) -> None:
+        require_parts(settings)
         self.data = data
         self.settings = settings
         self.options = options
@@ -225,10 +228,10 @@ class FitSession:
         if found is None or (first and found[0].phase != first):
             phase = first or ("train" if self.split is None else "search")
             return phase, self._start(phase)
-        progress, tensors = found
+        progress, state = found
         run = self._start(progress.phase)
-        self.best_scorer = self._stored_best(progress, tensors)
-        run.restore(tensors, progress.position)
+        self.best_scorer = self._stored_best(progress, state)
+        run.restore(state, progress.position)
         self.history, self.best = progress.history, progress.best
         self._stale, self._epoch_risk = progress.stale, progress.epoch_risk
         self._seconds_before = progress.seconds
@@ -374,11 +377,10 @@ class FitSession:
             )
 
     def _save(self, checkpoints: Checkpoints, run: TrainingRun, phase: str) -> None:
-        tensors, position = run.state()
+        arrays, position = run.state()
         if self.best_scorer is not None:
-            arrays = self.best_scorer.arrays()
-            # copies: safetensors refuses what shares memory with the state of a solver
-            tensors |= {f"best.{name}": torch.tensor(a) for name, a in arrays.items()}
+            best = self.best_scorer.arrays()
+            arrays |= {f"best.{name}": np.ascontiguousarray(a) for name, a in best.items()}
         progress = FitState(
             self.identity,
             phase,
@@ -389,13 +391,13 @@ class FitSession:
             self._stale,
             self.seconds,
         )
-        checkpoints.write(progress, tensors)
+        checkpoints.write(progress, arrays)
         self._saved = time.monotonic()
 
-    def _stored_best(self, progress: FitState, tensors: dict[str, Tensor]) -> StoredScorer | None:
-        """The best model so far, where the checkpoint holds one; its tensors are taken out."""
-        names = [name for name in tensors if name.startswith("best.")]
-        arrays = {name.removeprefix("best."): tensors.pop(name).numpy() for name in names}
+    def _stored_best(self, progress: FitState, state: State) -> StoredScorer | None:
+        """The best model so far, where the checkpoint holds one; its arrays are taken out."""
+        names = [name for name in state if name.startswith("best.")]
+        arrays = {name.removeprefix("best."): state.pop(name) for name in names}
         if progress.best is None or not arrays or self.split is None:
             return None
         return _stored(progress.best["kind"], arrays, self.split.train)

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import Any, Protocol, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,13 +20,10 @@ from ratiorec.encoders.encoder import Encoder
 from ratiorec.errors import ConfigError, DivergenceError, ModelError
 from ratiorec.kernels.cuda_graph import CudaGraphStep
 from ratiorec.losses import Loss
-from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights
-from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
 from ratiorec.scorers import StoredScorer
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.settings import ModelSettings, Settings, SolverSettings, Training
-from ratiorec.shapes import Embeddings
-from ratiorec.solvers.settings import RunContext
+from ratiorec.settings import Settings, Training
+from ratiorec.solvers.solver import State
 
 # a GPU is asked for its losses now and then only: each question waits for its answer
 STEPS_PER_BURST = 50
@@ -187,8 +183,8 @@ class GradientTraining:
                 wanted="a finite model; a lower training.learning_rate usually helps",
             ) from error
 
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """A copy of all that is needed to go on: tensors, and what fits into JSON."""
+    def state(self) -> tuple[State, dict[str, Any]]:
+        """A copy of all that is needed to go on: arrays, and what fits into JSON."""
         tensors = {f"parameter.{k}": v.detach() for k, v in self.encoder.state_dict().items()}
         for index, slots in self._optimizer.state_dict()["state"].items():
             tensors |= {f"optimizer.{index}.{k}": v for k, v in slots.items()}
@@ -197,11 +193,12 @@ class GradientTraining:
             "step_in_epoch": self.step_in_epoch,
             "epoch_start": self._epoch_start,
         }
-        return {k: v.cpu().clone() for k, v in tensors.items()}, position
+        return {k: v.cpu().numpy().copy() for k, v in tensors.items()}, position
 
-    def restore(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
+    def restore(self, arrays: State, position: dict[str, Any]) -> None:
         """Continue where `state` was taken."""
         prefix = "parameter."
+        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
         self.encoder.load_state_dict(
             {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
         )
@@ -223,74 +220,3 @@ def _of_one_size(epochs: Epochs, loss: Loss, device: torch.device) -> Epochs:
     if device.type != "cuda" or not loss.supports_cuda_graph:
         return epochs
     return StaticEpochs(epochs, device) if isinstance(epochs, UserEpochs) else epochs
-
-
-class TrainingRun(Protocol):
-    """A model on its way; every step is a point at which it can be saved and continued."""
-
-    @property
-    def n_steps(self) -> int:
-        """Steps in an epoch."""
-
-    @property
-    def last_step(self) -> int:
-        """Where it ends if nothing stops it earlier."""
-
-    @property
-    def epoch(self) -> int:
-        """Finished epochs."""
-
-    @property
-    def step_in_epoch(self) -> int:
-        """Steps since the last finished epoch."""
-
-    @property
-    def step(self) -> int:
-        """Steps taken since the beginning."""
-
-    @property
-    def ready(self) -> bool:
-        """Whether the model as it stands may be chosen."""
-
-    def one_epoch(self, until: int) -> Iterator[Sequence[float | None]]:
-        """Take the rest of the epoch's steps, none after step `until`; gives their risks."""
-
-    def scorer(self) -> StoredScorer:
-        """The model as it stands."""
-
-    def state(self) -> tuple[dict[str, Tensor], dict[str, Any]]:
-        """A copy of all that is needed to go on: tensors, and what fits into JSON."""
-
-    def restore(self, tensors: dict[str, Tensor], position: dict[str, Any]) -> None:
-        """Continue where `state` was taken."""
-
-
-def start_run(
-    settings: ModelSettings, data: Interactions, **context: Unpack[RunContext]
-) -> TrainingRun:
-    """A run at its beginning; what would not fit into the memory is refused."""
-    rng, device = context["rng"], context["device"]
-    if isinstance(settings, Settings):
-        return GradientTraining.start(data, settings, rng=rng, device=device)
-    from ratiorec.training.runs import SolverTraining, TwoStageTraining
-
-    if isinstance(settings, SolverSettings):
-        return SolverTraining(settings.solver.start(data, **context), settings.solver.n_sweeps)
-    rng_of_first, rng_of_second = rng.spawn(2)
-    second = settings.second
-
-    def begin_second(first: Embeddings) -> GradientTraining:
-        weighted = replace(second, risk=_with_frozen_weights(second.risk, first))
-        return GradientTraining.start(data, weighted, rng=rng_of_second, device=device)
-
-    return TwoStageTraining(
-        GradientTraining.start(data, settings.first, rng=rng_of_first, device=device),
-        begin_second,
-        second_epochs=second.training.epochs,
-    )
-
-
-def _with_frozen_weights(loss: Loss, first: Embeddings) -> Loss:
-    assert isinstance(loss, DensityRatio | WeightedDRE | WeightedPU)
-    frozen: Any = FrozenWeights(first, loss.link)  # made by training, never by settings
-    return replace(loss, weights=frozen)

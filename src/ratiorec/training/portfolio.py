@@ -14,11 +14,10 @@ from ratiorec.settings import ModelSettings, Settings, SolverSettings
 from ratiorec.solvers.settings import EASE, WMF, AnySolver, GraphFilter, ItemKNN, LocalEASE, Walk
 
 if TYPE_CHECKING:
-    import torch
-
     from ratiorec.data.interactions import Interactions
+    from ratiorec.machine import Device
 
-Cost = Callable[["Interactions", "torch.device"], float]
+Cost = Callable[["Interactions", "Device"], float]
 
 _CPU_FLOPS = 2.5e10  # of a core, in the products of training
 _CPU_FLOPS_OF_RISK = 8e10  # of a core, in the risks over all pairs
@@ -54,7 +53,7 @@ class Candidate:
         return all(isinstance(settings, SolverSettings) for settings in self.variants)
 
 
-def portfolio(data: Interactions, device: torch.device) -> list[Candidate]:
+def portfolio(data: Interactions, device: Device) -> list[Candidate]:
     """All candidates in the order in which they are tried."""
     on_gpu = device.type == "cuda"
     # few users or items do not fill many dimensions: vectors of them would be learnt by heart
@@ -136,11 +135,11 @@ def _judging(data: Interactions) -> float:
     return 1000 * _RANKING * data.n_pairs / _cores()
 
 
-def _walk_seconds(data: Interactions, device: torch.device) -> float:
+def _walk_seconds(data: Interactions, device: Device) -> float:
     return 1e-6 * data.n_pairs + _judging(data)
 
 
-def _filter_seconds(data: Interactions, device: torch.device) -> float:
+def _filter_seconds(data: Interactions, device: Device) -> float:
     """Nine products with all pairs, and their bases orthogonalised."""
     width = 288
     n_products = 9 * 2 * data.n_pairs * width
@@ -149,19 +148,19 @@ def _filter_seconds(data: Interactions, device: torch.device) -> float:
     return (n_products + n_gram) / flops + _judging(data)
 
 
-def _local_seconds(data: Interactions, device: torch.device) -> float:
+def _local_seconds(data: Interactions, device: Device) -> float:
     """Systems of 100 neighbours set up and solved; on a GPU of 200, a matrix of all being there."""
     if device.type == "cuda":
         return data.n_items * 200**3 / (_GPU_FLOPS / 10)
     return data.n_items * (3.5e-8 * 100**2 + 100**3 / _CPU_FLOPS) / _cores() + _judging(data)
 
 
-def _ease_seconds(data: Interactions, device: torch.device) -> float:
+def _ease_seconds(data: Interactions, device: Device) -> float:
     flops = _GPU_FLOPS / 5 if device.type == "cuda" else _cores() * _CPU_FLOPS
     return data.n_items**3 / flops + 2e-8 * data.n_items**2
 
 
-def solver_seconds(solver: AnySolver, data: Interactions, device: torch.device) -> float:
+def solver_seconds(solver: AnySolver, data: Interactions, device: Device) -> float:
     """An estimate of one fit of a solver; 0 where there is none."""
     costs: dict[type, Cost] = {
         Walk: _walk_seconds,
@@ -173,16 +172,16 @@ def solver_seconds(solver: AnySolver, data: Interactions, device: torch.device) 
     return 0.0 if cost is None else cost(data, device)
 
 
-def _knn_seconds(data: Interactions, device: torch.device) -> float:
+def _knn_seconds(data: Interactions, device: Device) -> float:
     return 1e-8 * float((data.user_degrees**2).sum()) / _cores() + _judging(data)
 
 
-def _wmf_seconds(data: Interactions, device: torch.device) -> float:
+def _wmf_seconds(data: Interactions, device: Device) -> float:
     flops = _GPU_FLOPS / 50 if device.type == "cuda" else _cores() * _CPU_FLOPS / 2
     return 15 * 4 * data.n_pairs * 64**2 / flops + _judging(data)
 
 
-def _pairwise_seconds(data: Interactions, device: torch.device) -> float:
+def _pairwise_seconds(data: Interactions, device: Device) -> float:
     return 5 + 2e-5 * data.n_pairs if device.type == "cuda" else 4e-4 * data.n_pairs / _cores()
 
 
@@ -191,7 +190,7 @@ def _learned_seconds(settings: Settings) -> Cost:
     dimension = getattr(settings.encoder, "dimension", _LEARNED_ON_CPU)
     kind = settings.risk.name
 
-    def seconds(data: Interactions, device: torch.device) -> float:
+    def seconds(data: Interactions, device: Device) -> float:
         n_flops, n_epochs = 10.0 * data.n_users * data.n_items * dimension, _EPOCHS[kind]
         if device.type == "cuda":
             per_epoch = n_flops / (2 * _GPU_FLOPS) + data.n_users / 2048 * _GPU_STEP

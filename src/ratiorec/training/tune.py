@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from ratiorec.config import Table, model_preset, resolve, to_table
 from ratiorec.data.describe import order_evidence
@@ -34,7 +33,7 @@ from ratiorec.errors import (
     StorageError,
     require_extra,
 )
-from ratiorec.machine import release_memory
+from ratiorec.machine import Device, release_memory
 from ratiorec.settings import ModelSettings, SolverSettings
 from ratiorec.training.fit import (
     SELECTED_BY,
@@ -136,7 +135,7 @@ class TuneSession:
     options: FitOptions
     study: Path
     seed: int
-    device: torch.device
+    device: Device
     fixed: Collection[str] = ()
     n_trials: int | None = None
     observe: Observer = lambda event: None

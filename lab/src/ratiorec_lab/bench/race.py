@@ -28,7 +28,7 @@ from ratiorec.settings import AutoSettings, ModelSettings, SolverSettings
 from ratiorec.solvers.settings import ImplicitALS, ItemKNN, PopularitySolver
 from ratiorec.training.auto import AutoSession
 from ratiorec.training.fit import FitOptions, FitResult
-from ratiorec.training.loop import TrainingRun, start_run
+from ratiorec.training.runs import TrainingRun, start_run
 from ratiorec_lab.bench.clock import CPU, Ceilings, Conditions, Gauge, synchronize
 
 _FIRST_TURN = {"cpu": 1.0, "cuda": 0.05}  # seconds; a GPU is through in less than one

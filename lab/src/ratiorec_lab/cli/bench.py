@@ -142,6 +142,8 @@ def bench(
 
     Cases take turns in one run, so that their ratios hold on a noisy machine.
     """
+    import torch
+
     from ratiorec.machine import commit
     from ratiorec.training.experiment import find_device
     from ratiorec_lab.bench.case import to_record
@@ -149,7 +151,8 @@ def bench(
     from ratiorec_lab.bench.targets import named
 
     names, contenders = named(target), _contenders(presets)
-    place, effort = find_device(device), _effort(repeats, max_seconds, quick=quick)
+    place = torch.device(str(find_device(device)))
+    effort = _effort(repeats, max_seconds, quick=quick)
     _require_room(out, record)
     conditions = Conditions(
         _data(names, data, data_dir, effort),

@@ -91,7 +91,7 @@ class Runner:
             StorageError: A file could not be written.
         """
         planned = [cell for cell in cells if cell.dataset in datasets]
-        work = _Work(self, planned, find_device(self.device), commit())
+        work = _Work(self, planned, torch.device(str(find_device(self.device))), commit())
         for name in datasets:
             own = [cell for cell in planned if cell.dataset == name]
             if own or self.files.statistics(name) is None:

@@ -53,7 +53,7 @@ def main() -> None:
     options.add_argument("--validation-by", help="random, last or both with a comma; else chosen.")
     asked = options.parse_args()
     dataset = with_test_part(load(asked.data), TEST_SHARE)
-    device = find_device(asked.device)
+    device = torch.device(str(find_device(asked.device)))
     ways = asked.validation_by.split(",") if asked.validation_by else [None]
     tell(
         {

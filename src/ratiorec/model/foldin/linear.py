@@ -127,7 +127,8 @@ class LearnedStep:
         lengths = np.sqrt(np.maximum(degrees, 1)).astype(np.float32)
         untaught = cls(items, lengths, np.eye(items.shape[1], users.shape[1]))
         have_pairs = np.flatnonzero(np.diff(pairs.indptr))
-        curvature, right = np.zeros((items.shape[1],) * 2), np.zeros(untaught.map.shape)
+        curvature = np.zeros((items.shape[1],) * 2)
+        right = np.zeros(untaught.map.shape)
         for places in row_blocks(len(have_pairs), _STEP_ROWS_AT_ONCE):
             rows = have_pairs[places]
             steps = untaught.steps(pairs, rows).astype(np.float64)
@@ -137,7 +138,7 @@ class LearnedStep:
         if ridge == 0:
             return untaught
         curvature[np.diag_indices(len(curvature))] += ridge
-        return cls(items, lengths, np.linalg.solve(curvature, right))
+        return cls(items, lengths, np.linalg.solve(curvature, right).astype(np.float64))
 
     def __call__(self, histories: Pairs) -> FloatMatrix:
         """One vector for each history [n, d]; that of an empty one is 0."""
