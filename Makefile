@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check format results clean
+.PHONY: demo test check format results docs build clean
 
 demo: $(READY)
 	$(BIN)/ratiorec demo
@@ -25,11 +25,27 @@ format: $(READY)
 results: $(READY)
 	$(BIN)/python -m ratiorec_lab.results
 
+# the site, in site/, after its commands, code blocks and notebooks have been run
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --group docs
+	$(BIN)/python -m pytest tests/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# both distributions in dist/, and what PyPI would refuse
+build: $(READY)
+	$(BIN)/python -m pip install --quiet --group release
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist lab
+	$(BIN)/python -m twine check --strict dist/*
+
 $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,serve,rivals,ann,onnx,postgres,tensorboard,mlflow,tune]' -e lab
+	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev -e '.[torch,serve,sql,plots,ann,onnx,postgres,tensorboard,mlflow,tune]' -e lab
+	# implicit has no wheel for Python 3.12 and newer; its tests skip by name without it
+	-$(BIN)/python -m pip install --quiet -c constraints.txt --only-binary implicit -e '.[rivals]'
 	touch $(READY)
 
 clean:

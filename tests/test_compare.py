@@ -17,13 +17,14 @@ from ratiorec import compare as comparison
 from ratiorec.compare import (
     Figures,
     PresetResult,
+    compare_folds,
     compare_presets,
     figures_of,
     ranked,
     with_test_part,
 )
 from ratiorec.data.interactions import Dataset
-from ratiorec.data.split import LeaveLast, RatioSplit
+from ratiorec.data.split import Folds, LeaveLast, RatioSplit
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import ConfigError, DataError, DeviceError, DivergenceError, StoppedError
 from ratiorec.model.artifact import Artifact
@@ -203,7 +204,7 @@ def test_json_has_null_for_what_could_not_run(
     assert line.pop("error").startswith("a library is missing (where: solver; ")
     assert set(line) == {
         *("seconds", "validation", "test", "epochs", "steps", "against_best"),
-        *("peak_memory_mb", "peak_device_memory_mb"),
+        *("peak_memory_mb", "peak_device_memory_mb", "intervals", "beyond", "folds"),
     }
     assert set(line.values()) == {None}
 
@@ -358,6 +359,70 @@ def test_a_test_part_that_is_there_stays_as_it_is() -> None:
     assert with_test_part(there, 0.2) is there
     bare = Dataset("bare", train)
     assert with_test_part(bare, 0) is bare
+
+
+def test_what_lists_are_like_stands_beside_their_accuracy(
+    dataset: Dataset, results: list[PresetResult]
+) -> None:
+    assert dataset.test is not None
+    figures = figures_of(results[0])
+    report = fit(dataset, preset="popularity", device="cpu").evaluate(dataset.test)
+    assert figures.beyond is not None
+    assert figures.intervals is not None
+    for name, (value, *ends) in figures.beyond.items():
+        assert value == report.value(name)
+        assert name == "coverage@20" or tuple(ends) == report.intervals[name]
+    assert figures.intervals == {name: report.intervals[name] for name in ("recall@20", "ndcg@20")}
+    plain = results[0].to_json()
+    assert plain["beyond"].keys() == set(comparison.BEYOND)
+    assert plain["beyond"]["coverage@20"]["low"] is None
+
+
+def test_folds_are_judged_by_models_of_the_others_and_their_mean_is_told(dataset: Dataset) -> None:
+    names = ["popularity", "item-knn"]
+    found = compare_folds(dataset, names, 3, seed=4, device="cpu")
+    folds = Folds(3)(dataset.train, rng=np.random.default_rng(4))
+    for result in found:
+        figures = figures_of(result)
+        values = []
+        for fold, split in zip(figures.folds, folds, strict=True):
+            model = fit(split.train, preset=result.preset, seed=4, device="cpu")
+            report = model.evaluate(split.held_out)
+            assert fold.test == {name: report.value(name) for name in ("recall@20", "ndcg@20")}
+            values.append(fold.metrics["ndcg@20"])
+        mean = sum(values) / 3
+        spread = math.sqrt(sum((value - mean) ** 2 for value in values) / 2)
+        half = 4.302652729696 * spread / math.sqrt(3)  # of Student, two degrees of freedom
+        assert figures.metrics["ndcg@20"] == pytest.approx(mean)
+        assert figures.intervals is not None
+        ends = (mean - half, mean + half)
+        assert figures.intervals["ndcg@20"] == pytest.approx(ends)
+        assert len(result.to_json()["folds"]) == 3
+    best, other = ranked(found)
+    gaps = [
+        b.metrics["ndcg@20"] - a.metrics["ndcg@20"]
+        for a, b in zip(figures_of(best).folds, figures_of(other).folds, strict=True)
+    ]
+    assert best.against_best is None
+    assert other.against_best is not None
+    assert other.against_best.difference == pytest.approx(sum(gaps) / 3)
+    assert other.against_best.low < other.against_best.difference < other.against_best.high
+
+
+def test_a_preset_that_fails_in_a_fold_has_no_figures(
+    dataset: Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_presets(monkeypatch, broken=failing())
+    broken, popular = compare_folds(dataset, ["broken", "popularity"], 2, device="cpu")
+    assert broken.figures is None
+    assert broken.error is not None
+    assert len(figures_of(popular).folds) == 2
+
+
+def test_more_folds_than_pairs_are_refused() -> None:
+    few = Dataset("few", interactions([0, 0, 1, 1], [0, 1, 0, 1], n_users=2, n_items=2))
+    with pytest.raises(DataError, match=r"a fold has no pair.*found: 9 folds of 4 pairs"):
+        compare_folds(few, ["popularity"], 9, device="cpu")
 
 
 def test_a_test_part_is_drawn_like_the_validation_pairs() -> None:

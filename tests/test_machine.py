@@ -56,6 +56,14 @@ def test_a_package_that_is_not_installed_is_said_to_be(monkeypatch: pytest.Monke
     assert machine.versions()["scipy"] == "not installed"
 
 
+def test_where_the_system_does_not_tell_its_peak_memory_a_fit_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert machine.peak_memory_mb() > 1
+    monkeypatch.setitem(sys.modules, "resource", None)  # as on Windows
+    assert machine.peak_memory_mb() == 0
+
+
 def test_the_commit_may_be_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RATIOREC_COMMIT", "given")
     assert machine.commit() == "given"

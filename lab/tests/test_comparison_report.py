@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratiorec.compare import PresetResult, compare_presets, figures_of, ranked
+from ratiorec.compare import PresetResult, compare_folds, compare_presets, figures_of, ranked
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import DataError
@@ -55,11 +55,12 @@ def test_the_report_is_one_file_that_needs_no_other(html: str) -> None:
 def test_bars_show_quality_and_time_in_the_order_of_quality(
     html: str, results: list[PresetResult]
 ) -> None:
-    told = re.findall(r"<desc>(.*?)</desc>", html)
+    *told, last = re.findall(r"<desc>(.*?)</desc>", html)
     assert [words.partition(".")[0] for words in told] == [
         "Bar chart of nDCG@20, test pairs",
         "Bar chart of seconds, logarithmic",
     ]
+    assert last.startswith("Line chart of nDCG@20, test pairs against novelty@20, bits. ")
     for words in told:
         places = [words.index(f" {result.preset}: ") for result in ranked(results)]
         assert places == sorted(places)
@@ -76,6 +77,33 @@ def test_the_table_has_intervals_and_the_difference_to_the_best(
         assert f"{interval.low:.4f} to {interval.high:.4f}" in html
         if result.against_best is not None:
             assert f"{result.against_best.difference:.4f}".replace("-", "−") in html
+
+
+def test_a_plot_shows_accuracy_against_novelty_and_a_table_what_lists_are_like(
+    html: str, results: list[PresetResult]
+) -> None:
+    plot = re.findall(r"<desc>(.*?)</desc>", html)[-1]
+    section = html[html.index("<h2>What are the lists like?") : html.index("<h2>What do they")]
+    for result in ranked(results):
+        beyond = figures_of(result).beyond
+        assert beyond is not None
+        novelty, ndcg = beyond["novelty@20"], figures_of(result).metrics["ndcg@20"]
+        place = re.search(rf"{result.preset} from (\S+) to \1, highest \1 at ([\d.]+\d)", plot)
+        assert place is not None
+        assert float(place[1]) == pytest.approx(ndcg, rel=1e-2)
+        assert float(place[2]) == pytest.approx(novelty.value, rel=1e-2)
+        low, high = beyond["gini@20"][1:]
+        assert f"{low:.4f} to {high:.4f}" in section
+
+
+def test_folds_are_named_where_they_judge(dataset: Dataset, tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        use_presets(patch)
+        found = compare_folds(dataset, ["popularity", "item-knn"], 3, device="cpu")
+    html = page_of(found, dataset, tmp_path)
+    assert "95 % intervals over 3 folds" in html
+    assert "paired by fold" in html
+    assert "bootstrap" not in html
 
 
 def test_what_could_not_run_is_named_with_its_reason(html: str) -> None:

@@ -6,8 +6,7 @@ which recommends, is evaluated, and is saved.
 
     import ratiorec as rr
 
-    data = rr.Interactions.from_frame(frame, user="user_id", item="item_id")
-    model = rr.fit(data)
+    model = rr.fit(frame)
     model.recommend(["alice"], k=20)
 
 Importing this module loads none of its parts: each public name is found when first used.
@@ -27,12 +26,15 @@ _HOME = {
     "FitOptions": "ratiorec.training.fit",
     "Interactions": "ratiorec.data.interactions",
     "Loss": "ratiorec.losses",
+    "PresetComparison": "ratiorec.api",
     "Query": "ratiorec.model.query",
     "RatioRec": "ratiorec.estimator",
     "RatiorecError": "ratiorec.errors",
     "Settings": "ratiorec.settings",
     "Vocabulary": "ratiorec.data.vocabulary",
-    "fit": "ratiorec.training.experiment",
+    "compare": "ratiorec.api",
+    "evaluate": "ratiorec.api",
+    "fit": "ratiorec.api",
     "load": "ratiorec.data.benchmarks",
     "read": "ratiorec.data.formats",
 }
@@ -44,18 +46,22 @@ __all__ = [
     "FitOptions",
     "Interactions",
     "Loss",
+    "PresetComparison",
     "Query",
     "RatioRec",
     "RatiorecError",
     "Settings",
     "Vocabulary",
     "__version__",
+    "compare",
+    "evaluate",
     "fit",
     "load",
     "read",
 ]
 
 if TYPE_CHECKING:
+    from ratiorec.api import PresetComparison, compare, evaluate, fit
     from ratiorec.data.benchmarks import load
     from ratiorec.data.formats import Columns, read
     from ratiorec.data.interactions import Dataset, Interactions
@@ -66,7 +72,6 @@ if TYPE_CHECKING:
     from ratiorec.model.artifact import Artifact
     from ratiorec.model.query import Query
     from ratiorec.settings import Settings
-    from ratiorec.training.experiment import fit
     from ratiorec.training.fit import FitOptions
 
 

@@ -6,6 +6,7 @@ figures.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -17,9 +18,11 @@ import numpy as np
 
 from ratiorec.config import preset, to_table
 from ratiorec.data.interactions import Dataset, Interactions, require_trainable
-from ratiorec.data.split import hold_out
-from ratiorec.errors import ConfigError, RatiorecError, StoppedError
-from ratiorec.evaluation.evaluate import Difference, Report, compare
+from ratiorec.data.split import Folds, hold_out
+from ratiorec.errors import ConfigError, DataError, RatiorecError, StoppedError
+from ratiorec.evaluation.compare import Difference, compare, paired_p_value
+from ratiorec.evaluation.evaluate import Report
+from ratiorec.evaluation.intervals import Estimate, Interval
 from ratiorec.machine import load_torch_whole, release_memory
 from ratiorec.model.artifact import Artifact
 from ratiorec.training.experiment import find_device, fit
@@ -27,6 +30,10 @@ from ratiorec.training.fit import FitOptions, Observer
 
 METRICS = ("recall@20", "ndcg@20")
 RANKED_BY = "ndcg@20"
+BEYOND = (
+    *("novelty@20", "diversity@20", "coverage@20", "gini@20"),
+    *("popularity@20", "popularity_lift@20", "miscalibration@20"),
+)
 _FIGURES = (
     *("seconds", "validation", "test", "epochs", "steps"),
     *("peak_memory_mb", "peak_device_memory_mb"),
@@ -37,18 +44,24 @@ _FIGURES = (
 class Figures:
     """What came of training one preset.
 
-    `report` has the two metrics for every test user. `peak_memory_mb` is the most memory that the
-    process held meanwhile, and None where the system cannot tell it apart from an earlier peak.
+    `report` has the two metrics for every test user, `intervals` those of their means, and
+    `beyond` what the lists are like (`BEYOND`). With cross-validation all are means over `folds`,
+    the intervals are over the folds, and there is no report. `peak_memory_mb` is the most memory
+    that the process held meanwhile, and None where the system cannot tell it apart from an earlier
+    peak.
     """
 
     seconds: Mapping[str, float]
     epochs: float
-    steps: int
+    steps: float
     validation: Mapping[str, float] | None
     test: Mapping[str, float] | None
     report: Report | None = None
     peak_memory_mb: float | None = None
     peak_device_memory_mb: float | None = None
+    intervals: Mapping[str, Interval] | None = None
+    beyond: Mapping[str, Estimate] | None = None
+    folds: Sequence[Figures] = ()
 
     @property
     def metrics(self) -> Mapping[str, float]:
@@ -73,11 +86,15 @@ class PresetResult:
 
     def to_json(self) -> dict[str, Any]:
         """The result in plain types; what could not run has null for every figure."""
-        against = self.against_best
+        against, figures = self.against_best, self.figures
+        folds = () if figures is None else figures.folds
         return {
             "preset": self.preset,
-            **{name: getattr(self.figures, name, None) for name in _FIGURES},
+            **{name: getattr(figures, name, None) for name in _FIGURES},
             "against_best": None if against is None else against._asdict(),
+            "intervals": _plain(getattr(figures, "intervals", None)),
+            "beyond": _plain(getattr(figures, "beyond", None)),
+            "folds": [{name: getattr(fold, name) for name in _FIGURES} for fold in folds] or None,
             "error": self.error,
         }
 
@@ -139,6 +156,39 @@ def compare_presets(
     return _against_best([attempt(name) for name in presets])
 
 
+def compare_folds(
+    dataset: Dataset, presets: Sequence[str], n_folds: int, *, seed: int = 0, **how: Any
+) -> list[PresetResult]:
+    """Cross-validation: each fold of the training part judges models of the others.
+
+    The figures are means over the folds, with Student's intervals, and so is the difference to the
+    best. The folds share most of their training pairs, so these intervals are a little too narrow.
+    `how` is as for `compare_presets`.
+    """
+    require_presets(presets)
+    require_trainable(dataset.train)
+    folds = Folds(n_folds)(dataset.train, rng=np.random.default_rng(seed))
+    if not all(fold.held_out.n_pairs for fold in folds):
+        raise DataError(
+            "a fold has no pair",
+            where="--folds",
+            found=f"{n_folds} folds of {dataset.train.n_pairs:,} pairs",
+            wanted="fewer folds",
+        )
+    rounds = [
+        compare_presets(Dataset(dataset.name, fold.train, fold.held_out), presets, seed=seed, **how)
+        for fold in folds
+    ]
+    means = [_mean_of_folds(results) for results in zip(*rounds, strict=True)]
+    best = next(iter(ranked(means)), None)
+    return [
+        replace(result, against_best=_over_folds(result, best))
+        if best is not None and result.figures is not None and result is not best
+        else result
+        for result in means
+    ]
+
+
 def with_test_part(dataset: Dataset, share: float, *, seed: int = 0, by: str = "random") -> Dataset:
     """The data set itself, or where it has no test part, with a share of the pairs as one.
 
@@ -147,6 +197,14 @@ def with_test_part(dataset: Dataset, share: float, *, seed: int = 0, by: str = "
     """
     if share == 0 or (dataset.test is not None and dataset.test.n_pairs):
         return dataset
+    require_test_share(share)
+    require_trainable(dataset.train)
+    split = hold_out(dataset.train, share, by=by, rng=np.random.default_rng(seed))
+    return Dataset(dataset.name, split.train, split.judged if split.judged.n_pairs else None)
+
+
+def require_test_share(share: float) -> None:
+    """Refuse what is no share of the pairs."""
     if not 0 < share < 1:
         raise ConfigError(
             "the share of test pairs is out of range",
@@ -154,9 +212,6 @@ def with_test_part(dataset: Dataset, share: float, *, seed: int = 0, by: str = "
             found=str(share),
             wanted="0, or a share below 1 such as 0.2",
         )
-    require_trainable(dataset.train)
-    split = hold_out(dataset.train, share, by=by, rng=np.random.default_rng(seed))
-    return Dataset(dataset.name, split.train, split.judged if split.judged.n_pairs else None)
 
 
 def require_presets(names: Sequence[str]) -> None:
@@ -232,7 +287,7 @@ def _attempt(
     card = model.card
     figures = Figures(
         **{key: card[key] for key in ("seconds", "epochs", "steps", "validation", "test")},
-        report=report,
+        **({} if report is None else _lists_figures(report)),
         peak_memory_mb=card["peak_memory_mb"] if is_new_peak else None,
         peak_device_memory_mb=card.get("peak_device_memory_mb"),
     )
@@ -244,12 +299,87 @@ def _judged(model: Artifact, test: Interactions | None) -> tuple[Artifact, Repor
     if test is None:
         return model, None
     started = time.monotonic()
-    whole = model.evaluate(test, ks=(20,))
-    report = replace(whole, per_user={name: whole.per_user[name] for name in METRICS}, coverage={})
+    report = model.evaluate(test, ks=(20,))
     seconds = dict(model.card["seconds"])
     seconds["total"] = round(seconds["total"] + time.monotonic() - started, 3)
     figures = {name: report.value(name) for name in METRICS}
     return model.with_card({**model.card, "test": figures, "seconds": seconds}), report
+
+
+def _lists_figures(report: Report) -> dict[str, Any]:
+    """What is kept of a report: the two metrics of each user, and all means with intervals."""
+    ends = report.intervals | dict.fromkeys(report.coverage, Interval(math.nan, math.nan))
+    return {
+        "report": replace(
+            report, per_user={name: report.per_user[name] for name in METRICS}, coverage={}
+        ),
+        "intervals": {name: ends[name] for name in METRICS},
+        "beyond": {name: Estimate(report.value(name), *ends[name]) for name in BEYOND},
+    }
+
+
+def _mean_of_folds(results: Sequence[PresetResult]) -> PresetResult:
+    """One result for those of all folds; the error where a fold has one."""
+    if failed := [result for result in results if result.figures is None]:
+        return failed[0]
+    folds = [figures_of(result) for result in results]
+    first, peaks = folds[0], [fold.peak_memory_mb for fold in folds]
+    test = {name: over_folds([fold.metrics[name] for fold in folds]) for name in METRICS}
+    figures = Figures(
+        seconds={key: _mean([fold.seconds[key] for fold in folds]) for key in first.seconds},
+        epochs=_mean([fold.epochs for fold in folds]),
+        steps=_mean([fold.steps for fold in folds]),
+        validation=first.validation
+        and {
+            name: _mean([fold.validation[name] for fold in folds if fold.validation])
+            for name in METRICS
+        },
+        test={name: one.value for name, one in test.items()},
+        peak_memory_mb=max((peak for peak in peaks if peak is not None), default=None),
+        peak_device_memory_mb=first.peak_device_memory_mb,
+        intervals={name: Interval(one.low, one.high) for name, one in test.items()},
+        beyond={
+            name: over_folds([fold.beyond[name].value for fold in folds if fold.beyond])
+            for name in BEYOND
+        },
+        folds=folds,
+    )
+    return replace(results[0], figures=figures, against_best=None)
+
+
+def over_folds(values: Sequence[float]) -> Estimate:
+    """The mean over folds with Student's 95 % interval.
+
+    >>> [round(float(end), 3) for end in over_folds([0.1, 0.2, 0.3])]
+    [0.2, -0.048, 0.448]
+    """
+    from scipy.special import stdtrit
+
+    n, mean = len(values), _mean(values)
+    half = float(stdtrit(n - 1, 0.975)) * float(np.std(values, ddof=1)) / math.sqrt(n)
+    return Estimate(mean, mean - half, mean + half)
+
+
+def _over_folds(result: PresetResult, best: PresetResult) -> Difference:
+    ours, theirs = (figures_of(one).folds for one in (result, best))
+    gaps = np.array(
+        [a.metrics[RANKED_BY] - b.metrics[RANKED_BY] for a, b in zip(ours, theirs, strict=True)]
+    )
+    return Difference(*over_folds(gaps.tolist()), paired_p_value(gaps))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+def _plain(lines: Mapping[str, Interval] | Mapping[str, Estimate] | None) -> dict[str, Any] | None:
+    """Figures and intervals by name; what is not known is None."""
+    if lines is None:
+        return None
+    return {
+        name: {key: None if math.isnan(end) else end for key, end in line._asdict().items()}
+        for name, line in lines.items()
+    }
 
 
 def _against_best(results: list[PresetResult]) -> list[PresetResult]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.errors import ConfigError, ModelError, UnknownIdError, unknown_choice
+from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.rules import folded
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer, by_cosine
@@ -21,8 +19,6 @@ from ratiorec.scorers.topk import Exact
 
 if TYPE_CHECKING:
     import scipy.sparse
-
-    from ratiorec.training.fit import FitOptions
 
 
 Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
@@ -86,17 +82,28 @@ class RatioRec:
 
     def fit(self, user_items: scipy.sparse.csr_array, show_progress: bool = True) -> RatioRec:
         """Train on a sparse matrix, users by items, whose stored entries are the pairs."""
-        from ratiorec.training.experiment import fit
+        from ratiorec.api import fit
 
-        with _progress_bar(shown=show_progress) as observe:
-            self._model = fit(
-                Interactions.from_csr(user_items),
-                preset=self.preset,
-                seed=self.seed,
-                device=self.device,
-                options=_fit_options(self.options),
-                observe=observe,
-            )
+        self._model = fit(
+            Interactions.from_csr(user_items),
+            preset=self.preset,
+            seed=self.seed,
+            device=self.device,
+            progress=show_progress,
+            **self.options,
+        )
+        return self
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """What the recommender was made with, by name; scikit-learn's `clone` asks for it."""
+        del deep  # nothing in it has parameters of its own
+        return {"preset": self.preset, "seed": self.seed, "device": self.device, **self.options}
+
+    def set_params(self, **params: Any) -> RatioRec:
+        """Change what the next `fit` takes."""
+        for name in params.keys() & {"preset", "seed", "device"}:
+            setattr(self, name, params.pop(name))
+        self.options |= params
         return self
 
     def recommend(
@@ -260,32 +267,3 @@ def _rows(user_items: Any, n_rows: int, n_items: int) -> UserItems:
         )
     matrix = user_items.tocsr()
     return UserItems(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))
-
-
-def _fit_options(given: Mapping[str, Any]) -> FitOptions:
-    from ratiorec.training.fit import FitOptions
-
-    known = [option.name for option in fields(FitOptions)]
-    if unknown := sorted(given.keys() - set(known)):
-        raise unknown_choice("no such option of a run", unknown[0], known, where="RatioRec")
-    return FitOptions(**given)
-
-
-@contextmanager
-def _progress_bar(*, shown: bool) -> Iterator[Callable[[Any], None]]:
-    """A bar on standard error, told of every step."""
-    from rich.console import Console
-    from rich.progress import Progress, TaskID
-
-    from ratiorec.training.fit import StepTaken
-
-    tasks: dict[str, TaskID] = {}
-    with Progress(console=Console(stderr=True), disable=not shown) as bar:
-
-        def observe(event: Any) -> None:
-            if isinstance(event, StepTaken):
-                if event.phase not in tasks:
-                    tasks[event.phase] = bar.add_task(event.phase, total=event.last_step)
-                bar.update(tasks[event.phase], completed=event.step)
-
-        yield observe

@@ -67,7 +67,7 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         temporary.mkdir()
         yield temporary
         for file in temporary.iterdir():
-            with file.open("rb") as handle:
+            with file.open("rb+") as handle:  # Windows syncs only what may be written
                 os.fsync(handle.fileno())
         _sync_folder(temporary)
         _put_in_place(temporary, target)

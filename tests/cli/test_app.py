@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import shellingham
 import typer
 from typer.testing import CliRunner
 
@@ -143,6 +144,44 @@ def test_an_error_is_one_line_whatever_is_in_it(
     assert cli("doctor").refusal == "ratiorec: two lines (where: a b; found: c; wanted: d)"
 
 
+@pytest.mark.parametrize(
+    ("where", "wanted", "told"),
+    [
+        ("on_unknown", "a user", "(where: --on-unknown; found: c; wanted: a user)"),
+        (
+            "data/k",
+            'or on_unknown="skip"',
+            "(where: data/k; found: c; wanted: or --on-unknown skip)",
+        ),
+        ("test", "a file", "(where: test; found: c; wanted: a file)"),
+        ("x.csv", "or header=False", "(where: x.csv; found: c; wanted: or --no-header)"),
+        ("risk", "such as risk.k=True", "(where: risk; found: c; wanted: such as risk.k=True)"),
+    ],
+)
+def test_a_mistake_is_told_with_flags_and_not_with_arguments_of_python(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, where: str, wanted: str, told: str
+) -> None:
+    def refuse() -> None:
+        raise DataError("a mistake", where=where, found="c", wanted=wanted)
+
+    monkeypatch.setattr(doctor, "examine", refuse)
+    assert cli("doctor").refusal == f"ratiorec: a mistake {told}"
+
+
+def test_a_module_of_an_extra_that_is_missing_is_one_line_wherever_it_is_imported(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)  # as if it were not installed
+    monkeypatch.setattr(doctor, "examine", lambda: importlib.import_module("faiss.contrib"))
+    refusal = cli("doctor").refusal
+    assert "faiss is not installed (where: ratiorec doctor; " in refusal
+    assert "wanted: pip install 'ratiorec[ann]'" in refusal
+    monkeypatch.setitem(sys.modules, "wave", None)
+    monkeypatch.setattr(doctor, "examine", lambda: importlib.import_module("wave"))
+    with pytest.raises(ModuleNotFoundError):
+        cli("doctor")
+
+
 def test_ctrl_c_outside_of_training_ends_quietly(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +215,31 @@ def test_the_module_is_the_command() -> None:
     done = in_a_process("--version")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"ratiorec {ratiorec.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("fit --valid", {"--validation", "--validation-by"}),
+        ("data f", {"fetch"}),
+        ("eva", {"evaluate"}),
+    ],
+)
+def test_a_shell_completes_commands_and_options(words: str, wanted: set[str]) -> None:
+    typed = f"ratiorec {words}"
+    asked = {"_RATIOREC_COMPLETE": "complete_bash", "COMP_WORDS": typed}
+    asked["COMP_CWORD"] = str(len(typed.split()) - 1)
+    done = in_a_process(env=os.environ | asked)
+    assert (set(done.stdout.split()), done.stderr) == (wanted, "")
+
+
+def test_the_script_of_a_shell_is_shown_and_an_unknown_shell_is_refused(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shellingham, "detect_shell", lambda: ("zsh", "/bin/zsh"))
+    assert "#compdef ratiorec" in cli("--show-completion").out
+    monkeypatch.setattr(shellingham, "detect_shell", lambda: ("dash", "/bin/dash"))
+    assert "bash, zsh, fish or PowerShell" in cli("--show-completion").refusal
 
 
 def test_a_mistake_in_a_process_of_its_own_is_one_line_and_exit_code_2(tmp_path: Path) -> None:

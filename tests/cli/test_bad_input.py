@@ -374,7 +374,7 @@ def test_too_little_memory_for_one_list_is_refused(
     cli: CommandLine, model: Path, tmp_path: Path
 ) -> None:
     refusal = cli("recommend", model, "--all", "-o", "x.parquet", "--memory-mb", 0).refusal
-    assert "where: memory_mb" in refusal
+    assert "where: --memory-mb" in refusal
     assert not (tmp_path / "x.parquet").exists()
 
 

@@ -43,9 +43,9 @@ def test_json_has_the_keys_of_the_contract(cli: CommandLine, parts: Path) -> Non
     found = cli("compare", parts, "--presets", "dre-mf,popularity", *CPU, "--json").json
     assert found.keys() == {
         *("dataset", "test_share", "seed", "device", "validation_by"),
-        *("best", "results", "models", "report"),
+        *("best", "results", "models", "report", "split", "folds"),
     }
-    assert found["test_share"] is None
+    assert (found["test_share"], found["split"], found["folds"]) == (None, None, None)
     assert (found["dataset"], found["seed"], found["device"]) == ("parts", 0, "cpu")
     assert [line["preset"] for line in found["results"]] == ["dre-mf", "popularity"]
     by_test = {line["preset"]: line["test"]["ndcg@20"] for line in found["results"]}
@@ -54,6 +54,7 @@ def test_json_has_the_keys_of_the_contract(cli: CommandLine, parts: Path) -> Non
         assert line.keys() == {
             *("preset", "seconds", "validation", "test", "epochs", "steps", "error"),
             *("peak_memory_mb", "peak_device_memory_mb", "against_best"),
+            *("intervals", "beyond", "folds"),
         }
         assert line["seconds"].keys() == {"train", "total"}
         assert line["validation"].keys() == line["test"].keys() == {"recall@20", "ndcg@20"}
@@ -108,6 +109,10 @@ def test_the_table_has_the_best_first_and_marks_it(cli: CommandLine, parts: Path
     assert outcome.code == 0
     head, *lines = outcome.out.splitlines()
     assert head.split()[:5] == ["test", "ndcg@20", "recall@20", "seconds", "epochs"]
+    assert head.split()[5:7] == ["novelty", "coverage"]
+    novelty = {line["preset"]: line["beyond"]["novelty@20"]["value"] for line in found}
+    for line in lines:
+        assert line[2:].split()[5] == f"{novelty[line[2:].split()[0]]:.2f}"
     order = sorted(by_test, key=by_test.__getitem__, reverse=True)
     assert [line[2:].split()[0] for line in lines] == order
     assert [line[2:].split()[1] for line in lines] == [f"{by_test[name]:.4f}" for name in order]
@@ -318,3 +323,84 @@ def test_the_pairs_that_judge_are_drawn_like_those_that_choose(
     for part in ("validation", "test"):
         assert at_random["results"][0][part] != last["results"][0][part]
     assert "--validation-by time" in cli(*command, "--validation-by", "time").refusal
+
+
+@pytest.fixture
+def dated(clicks: Path) -> Path:
+    """The clicks on days of 2026; the first of all comes again at the end."""
+    head, *rows = clicks.read_text().splitlines()
+    days = [f"2026-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 29)]
+    lines = [f"{row},{days[37 * place % len(days)]}" for place, row in enumerate(rows)]
+    lines.append(f"{rows[0]},2026-12-28")
+    clicks.write_text("\n".join([f"{head},time", *lines]) + "\n")
+    return clicks
+
+
+def test_presets_may_be_compared_on_what_comes_after_a_moment(
+    cli: CommandLine, dated: Path
+) -> None:
+    rows = [line.split(",") for line in dated.read_text().splitlines()[1:]]
+    before = {(user, item) for user, item, day in rows if day < "2026-10-01"}
+    after = {(user, item) for user, item, day in rows if day >= "2026-10-01"} - before
+    known = {user for user, _ in before}
+    unseen = {user for user, _ in after} - known
+    command = ("compare", dated, "--presets", "popularity", *CPU, "--json")
+    outcome = cli(*command, "--split", "time", "--at", "2026-10-01")
+    found = outcome.json
+    assert (found["split"], found["validation_by"], found["test_share"]) == ("time", "time", None)
+    assert f"1 training pairs come again after the cut and {len(unseen)} users" in outcome.err
+    days = cli(*command, "--last-days", "89").json  # from the 28th of December back to October
+    assert days["results"][0]["test"] == found["results"][0]["test"]
+    share = cli(*command, "--split", "time").json
+    assert (share["split"], share["test_share"]) == ("time", 0.2)
+    assert share["results"][0]["test"] != found["results"][0]["test"]
+
+
+def test_a_moment_after_which_only_new_users_come_is_refused(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    rows = ["a,x,2026-01-01", "a,y,2026-01-02", "b,x,2026-01-03", "c,x,2026-02-01"]
+    (tmp_path / "x.csv").write_text("user,item,time\n" + "\n".join(rows) + "\n")
+    arguments = ("--presets", "popularity", *CPU, "--at", "2026-02-01")
+    refusal = cli("compare", "x.csv", *arguments).refusal
+    assert "where: --split time; found: 1 pairs, all of users who begin after it" in refusal
+
+
+def test_a_split_that_the_data_do_not_allow_is_refused_by_its_option(
+    cli: CommandLine, clicks: Path
+) -> None:
+    command = ("compare", clicks, "--presets", "popularity", *CPU)
+    refusal = cli(*command, "--split", "time").refusal
+    assert "where: --split time; found: no timestamps;" in refusal
+    assert "--split ratio" in refusal
+    assert "where: --split; found: 'random'" in cli(*command, "--split", "random").refusal
+    assert "where: --split;" in cli(*command, "--split", "last", "--at", "2026-10-01").refusal
+    assert "where: --test-share" in cli(*command, "--split", "ratio", "--test-share", "0").refusal
+    assert "where: --folds, --split" in cli(*command, "--folds", "2", "--split", "last").refusal
+    assert "--models, --folds" in cli(*command, "--folds", "2", "--models", "models").refusal
+
+
+def test_a_split_comes_before_a_test_part_that_is_there(cli: CommandLine, parts: Path) -> None:
+    command = ("compare", parts, "--presets", "popularity", *CPU, "--json")
+    own, other = cli(*command), cli(*command, "--split", "last")
+    assert "parts has a test part already; it is left out" in other.err
+    assert own.json["results"][0]["test"] != other.json["results"][0]["test"]
+
+
+def test_folds_are_one_table_with_intervals_over_the_folds(cli: CommandLine, clicks: Path) -> None:
+    command = ("compare", clicks, "--presets", "popularity,item-knn", *CPU, "--folds", "3")
+    found = cli(*command, "--report", "folds.html", "--json").json
+    assert found["folds"] == 3
+    for line in found["results"]:
+        values = [fold["test"]["ndcg@20"] for fold in line["folds"]]
+        assert len(values) == 3
+        assert line["test"]["ndcg@20"] == pytest.approx(sum(values) / 3)
+        interval = line["intervals"]["ndcg@20"]
+        assert interval["low"] < line["test"]["ndcg@20"] < interval["high"]
+    head, *lines = cli(*command).out.splitlines()
+    assert "ndcg@20 over folds" in head
+    assert len(lines) == 2
+    for line in found["results"]:
+        interval = line["intervals"]["ndcg@20"]
+        shown = f"[{interval['low']:.4f}, {interval['high']:.4f}]"
+        assert any(line["preset"] in row and shown in row for row in lines)

@@ -41,7 +41,7 @@ def test_warnings_go_to_standard_error_and_into_the_json(cli: CommandLine, tmp_p
     assert "warning: 1 user of 2 with one pair only" in printed.err
     assert "warning" not in printed.out
     as_json = cli("data", "describe", "x.csv", "--json")
-    assert as_json.err == ""
+    assert "warning" not in as_json.err
     assert len(as_json.json["warnings"]) == printed.err.count("warning: ") == 2
 
 
@@ -89,6 +89,26 @@ def test_users_with_too_few_pairs_are_counted(cli: CommandLine, tmp_path: Path) 
     (tmp_path / "x.csv").write_text("user,item\na,x\nb,x\nb,y\nb,z\n")
     outcome = cli("data", "split", "x.csv", "-o", "parts", "--fraction", "0.5")
     assert "2 pairs for training and 2 held out in parts; 1 users had too few" in outcome.out
+
+
+def test_a_split_in_time_keeps_repeats_in_the_past_and_says_who_stays_whole(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    rows = ["ann,tea,2026-01-05", "ann,tea,2026-10-15", "ann,jam,2026-10-15", "bob,jam,2026-02-01"]
+    rows += ["bob,tea,2026-02-02", "cid,jam,2026-11-01"]
+    (tmp_path / "x.csv").write_text("user,item,time\n" + "\n".join(rows) + "\n")
+    for cut in (("--at", "2026-10-01"), ("--by", "time", "--last-days", "30")):
+        outcome = cli("data", "split", "x.csv", "-o", "late", *cut)
+        told, more = outcome.out.splitlines()
+        assert told.endswith("1 users have no pair after the cut and stay whole")
+        assert more.startswith("1 users begin after the cut, and 1 training pairs come again")
+        late = load(tmp_path / "late").test
+        assert late is not None
+        ids = zip(late.users.ids[late.pair_users], late.items.ids[late.indices], strict=True)
+        assert set(ids) == {("ann", "jam"), ("cid", "jam")}
+    refusal = cli("data", "split", "x.csv", "-o", "p", "--by", "last", "--at", "2026-10-01").refusal
+    assert "--at is a cut in time (where: --by; found: last;" in refusal
+    assert "where: --at" in cli("data", "split", "x.csv", "-o", "p", "--at", "soon").refusal
 
 
 def test_a_split_that_held_nothing_out_can_still_be_trained_on(

@@ -3,7 +3,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import re
-import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -21,17 +21,21 @@ def test_every_core_library_is_there_with_its_version() -> None:
 
 
 def test_the_libraries_are_those_the_package_asks_for() -> None:
-    wanted = importlib.metadata.requires("ratiorec") or []
-    core = {line.split(">")[0] for line in wanted if "extra ==" not in line}
-    assert core == set(CORE)
-    extras = set(importlib.metadata.metadata("ratiorec").get_all("Provides-Extra") or [])
-    assert extras - {"dev"} == EXTRAS.keys()
+    """Those of pyproject.toml: what is installed may be of an earlier one."""
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8")
+    project = tomllib.loads(text)["project"]
+    assert {line.split(">")[0] for line in project["dependencies"]} == set(CORE)
+    assert project["optional-dependencies"].keys() == EXTRAS.keys()
+    page = (Path(__file__).parents[2] / "docs/install.md").read_text(encoding="utf-8")
+    assert dict(re.findall(r"^\| `(\w+)` \| ([^|]*) \|$", page, re.MULTILINE)) == {
+        name: purpose for name, (purpose, _) in EXTRAS.items()
+    }
 
 
 def test_an_extra_exists_only_while_something_imports_it() -> None:
     """By a statement or by name; only its first module, for others may be needed by that one."""
     sources = "".join(path.read_text() for path in Path(ratiorec.__path__[0]).rglob("*.py"))
-    for extra, modules in EXTRAS.items():
+    for extra, (_, modules) in EXTRAS.items():
         imported = re.compile(rf"(?:import|from) {modules[0]}\b|\(\"{modules[0]}[\".]")
         assert imported.search(sources), extra
 
@@ -45,16 +49,17 @@ def test_what_is_missing_is_named_with_the_command_that_adds_it(
     assert set(examine()["extras"].values()) == {"installed"}
 
 
-def test_where_models_are_only_served_there_is_no_torch_to_ask(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("error", [ImportError, OSError])
+def test_where_torch_is_missing_or_broken_the_closed_forms_are_left(
+    monkeypatch: pytest.MonkeyPatch, error: type[Exception]
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch", None)  # an import fails as if it were not there
-    find = importlib.util.find_spec
-    without = lambda name: None if name == "torch" else find(name)  # noqa: E731
-    monkeypatch.setattr(importlib.util, "find_spec", without)
+    def broken(name: str) -> None:
+        raise error(name)
+
+    monkeypatch.setattr(importlib, "import_module", broken)
     found = examine()
-    assert found["machine"]["device"] == "none to train on"
-    assert found["kernels"] == {"top-k": "numpy, exact"}
+    assert found["machine"]["device"] == "cpu"
+    assert found["kernels"].keys() == {"closed forms", "top-k"}
 
 
 def test_on_a_gpu_the_kernels_are_those_of_triton_or_it_is_advised(
@@ -87,6 +92,10 @@ def test_the_findings_are_printed_and_given_as_json(cli: CommandLine) -> None:
     assert found.keys() == {"versions", "machine", "kernels", "extras"}
     assert found["machine"]["device"] in ("cpu", "cuda")
     printed = cli("doctor").out
+    for extra, (purpose, _) in EXTRAS.items():
+        assert re.search(
+            rf"^  {extra} +(installed|missing: .*) \({re.escape(purpose)}\)$", printed, re.M
+        )
     for heading, content in found.items():
         assert f"\n{heading}\n" in f"\n{printed}"
         for name in content:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +19,8 @@ def test_a_model_is_judged_on_a_file_of_held_out_pairs(
     cli: CommandLine, model: Path, held_out: Path, trained: Artifact, dataset: Dataset
 ) -> None:
     outcome = cli("evaluate", model, "--test", held_out, "--k", 5, "--k", 20, "--json")
-    assert outcome.err == ""
-    assert outcome.json.keys() == {"metrics", "users", "definition"}
+    assert "note:" not in outcome.err
+    assert outcome.json.keys() == {"metrics", "users", "definition", "pairs", "of_reachable"}
     assert dataset.test is not None
     report = trained.evaluate(dataset.test, ks=(5, 20))
     for name in ("recall@5", "ndcg@5", "recall@20", "ndcg@20"):
@@ -33,9 +34,128 @@ def test_a_model_is_judged_on_a_file_of_held_out_pairs(
 
 def test_the_figures_are_printed_for_people(cli: CommandLine, model: Path, held_out: Path) -> None:
     outcome = cli("evaluate", model, "--test", held_out)
-    assert (outcome.code, outcome.err) == (0, "")
-    assert "recall@20  0." in outcome.out
+    assert outcome.code == 0
+    assert "note:" not in outcome.err
+    first, *figures = outcome.out.splitlines()
+    assert re.fullmatch(r"\d+ users, \d+ test pairs", first)
+    assert figures[0].startswith("         recall@20  0.")
     assert "coverage@20" in outcome.out
+    assert "of reachable" not in outcome.out  # every pair can be hit
+    below = outcome.out[outcome.out.index("coverage@20") :]
+    assert "recall@K = hits/|test|" in " ".join(below.split())
+
+
+def test_cutoffs_may_have_commas_between_them(
+    cli: CommandLine, model: Path, held_out: Path
+) -> None:
+    with_commas = cli("evaluate", model, "--test", held_out, "--k", "5, 10", "--k", 20, "--json")
+    assert {"recall@5", "recall@10", "recall@20"} <= with_commas.json["metrics"].keys()
+    for wrong in ("5,", "0", "5;10", "-5"):
+        refusal = cli("evaluate", model, "--test", held_out, f"--k={wrong}").refusal
+        assert f"where: --k; found: {wrong}; wanted: whole numbers from 1" in refusal
+
+
+def append(path: Path, rows: list[tuple[str, str]]) -> None:
+    with path.open("a", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+
+
+def training_pairs(dataset: Dataset, n: int) -> list[tuple[str, str]]:
+    """The first pairs of the training part, of users who have test pairs."""
+    assert dataset.test is not None
+    judged = dataset.test.user_degrees[dataset.train.pair_users] > 0
+    train = dataset.train.select(judged)
+    ids = zip(train.users.ids[train.pair_users], train.items.ids[train.indices], strict=True)
+    return [*ids][:n]
+
+
+def test_test_pairs_that_the_model_has_seen_are_counted_and_left_out_of_a_second_figure(
+    cli: CommandLine, model: Path, held_out: Path, dataset: Dataset
+) -> None:
+    assert dataset.test is not None
+    clean = cli("evaluate", model, "--test", held_out, "--json").json
+    assert clean["of_reachable"]["metrics"]["recall@20"] == clean["metrics"]["recall@20"]
+    append(held_out, training_pairs(dataset, 40))
+    outcome = cli("evaluate", model, "--test", held_out, "--json")
+    total = dataset.test.n_pairs + 40
+    assert f"note: 40 of {total} test pairs are training pairs of the model" in outcome.err
+    found = outcome.json
+    counted = {"total": total, "seen": 40, "unknown_user": 0, "unknown_item": 0}
+    assert found["pairs"] == {**counted, "reachable": total - 40}
+    assert found["metrics"]["recall@20"]["value"] < clean["metrics"]["recall@20"]["value"]
+    assert found["of_reachable"] == clean["of_reachable"]
+    printed = cli("evaluate", model, "--test", held_out).out
+    line = next(line for line in printed.splitlines() if "recall@20" in line)
+    both = [found[part]["metrics"] if part else found["metrics"] for part in ("", "of_reachable")]
+    for figures in both:
+        assert f"{figures['recall@20']['value']:.4f}  [" in line
+
+
+def test_a_test_file_of_which_most_was_trained_on_is_refused_with_the_way_out(
+    cli: CommandLine, model: Path, held_out: Path, clicks: Path, dataset: Dataset
+) -> None:
+    n_train = dataset.train.n_pairs
+    refusal = cli("evaluate", model, "--test", clicks).refusal
+    assert "the test pairs are the model's training pairs (where: --test;" in refusal
+    assert f"{n_train} of {n_train} pairs (100%)" in refusal
+    assert "--allow-seen" in refusal
+    assert dataset.test is not None
+    append(held_out, training_pairs(dataset, dataset.test.n_pairs))  # half is not most
+    assert cli("evaluate", model, "--test", held_out).code == 0
+    append(held_out, training_pairs(dataset, dataset.test.n_pairs + 1)[-1:])
+    assert (
+        "most test pairs are training pairs" in cli("evaluate", model, "--test", held_out).refusal
+    )
+    allowed = cli("evaluate", model, "--test", clicks, "--allow-seen", "--json").json
+    assert allowed["metrics"]["recall@20"]["value"] == 0
+    assert allowed["of_reachable"]["users"] == 0
+    assert allowed["of_reachable"]["metrics"]["recall@20"]["value"] is None
+    assert "unknown" in cli("evaluate", model, "--test", clicks, "--allow-seen").out
+
+
+def test_a_paired_test_of_models_one_of_which_saw_the_test_pairs_is_refused(
+    cli: CommandLine, model: Path, held_out: Path, clicks: Path, dataset: Dataset
+) -> None:
+    assert dataset.test is not None
+    rows = csv.reader(held_out.read_text(encoding="utf-8").splitlines())
+    append(clicks, [*rows][1:4])
+    assert cli("fit", clicks, "-o", "cheat", *QUICK).code == 0
+    one_way = cli("evaluate", model, "--test", held_out, "--against", "cheat").refusal
+    n_pairs = dataset.test.n_pairs
+    assert "one model was trained on test pairs that the other has not seen" in one_way
+    assert f"3 of {n_pairs} test pairs in the training of that model alone, 0 in that" in one_way
+    assert "--allow-seen" in one_way
+    assert "0 of" in cli("evaluate", "cheat", "--test", held_out, "--against", model).refusal
+    allowed = ("evaluate", model, "--test", held_out, "--against", "cheat", "--allow-seen")
+    assert cli(*allowed).code == 0
+
+
+def test_pairs_of_unknown_users_and_items_are_counted_and_told(
+    cli: CommandLine, model: Path, held_out: Path, dataset: Dataset
+) -> None:
+    clean = cli("evaluate", model, "--test", held_out, "--json").json
+    user = training_pairs(dataset, 1)[0][0]
+    append(held_out, [("nobody", "nothing"), ("nobody", "nix"), (user, "nothing")])
+    outcome = cli("evaluate", model, "--test", held_out, "--json")
+    assert outcome.code == 0
+    total = clean["pairs"]["total"] + 3
+    assert f"note: 3 of {total} test pairs are left out: 2 of users and 1 of items" in outcome.err
+    assert (outcome.json["pairs"]["unknown_user"], outcome.json["pairs"]["unknown_item"]) == (2, 1)
+    assert outcome.json["metrics"] == clean["metrics"]
+    refusal = cli("evaluate", model, "--test", held_out, "--on-unknown", "raise").refusal
+    assert "--on-unknown skip" in refusal
+    assert "on_unknown=" not in refusal
+
+
+def test_figures_beyond_accuracy_stand_beside_the_others(
+    cli: CommandLine, model: Path, held_out: Path
+) -> None:
+    found = cli("evaluate", model, "--test", held_out, "--json").json["metrics"]
+    for name in (
+        *("novelty@20", "diversity@20", "popularity@20", "miscalibration@20"),
+        *("gini@20", "popularity_lift@20"),
+    ):
+        assert found[name]["low"] <= found[name]["value"] <= found[name]["high"]
 
 
 def test_a_model_is_judged_on_the_test_part_of_a_data_set(cli: CommandLine, clicks: Path) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ratiorec.cli import progress
+from ratiorec.cli.fit import _far_from_converged
 from ratiorec.data.interactions import Dataset
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.store import read_model
@@ -117,7 +118,25 @@ def test_without_refit_the_validated_model_is_kept(
 
 def test_a_time_budget_still_gives_a_model(cli: CommandLine, clicks: Path) -> None:
     found = cli("fit", clicks, "-o", "model", *QUICK, "--max-seconds", "1e-6", "--json").json
-    assert found["steps"] == 1
+    assert (found["steps"], found["stopped_by"]) == (1, "time budget")
+
+
+@pytest.mark.parametrize("validation", [0.1, 0])
+def test_a_budget_that_is_too_short_says_what_is_kept_and_how_far_it_is(
+    cli: CommandLine, clicks: Path, validation: float
+) -> None:
+    fit = ("fit", clicks, "-o", "model", *QUICK, "--validation", validation)
+    told = cli(*fit, "--max-seconds", "1e-6").err
+    assert "--max-seconds 1e-06 ended the training: the model of step 1 is kept (epoch 0.1" in told
+    assert "nothing says how far it is from converged" in told
+    assert "--preset auto" in told
+    assert "warning: --max-seconds" not in cli(*fit).err
+
+
+def test_how_far_a_search_came_is_told_by_its_validations() -> None:
+    assert "from 0.2000 to 0.2500 at the last of 3" in _far_from_converged([0.1, 0.2, 0.25])
+    assert "no gain at the last 2 of 4" in _far_from_converged([0.1, 0.3, 0.2, 0.25])
+    assert "at most once" in _far_from_converged([0.1])
 
 
 def test_the_seed_decides_the_bits(cli: CommandLine, clicks: Path, tmp_path: Path) -> None:

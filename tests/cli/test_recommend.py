@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import csv
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -61,9 +62,45 @@ def test_the_summary_of_a_file_is_json_too(cli: CommandLine, model: Path) -> Non
 
 
 def test_a_file_of_another_kind_is_refused(cli: CommandLine, model: Path, tmp_path: Path) -> None:
-    outcome = cli("recommend", model, "--all", "-o", "lists.csv")
-    assert "ends in .parquet" in outcome.refusal
-    assert not (tmp_path / "lists.csv").exists()
+    outcome = cli("recommend", model, "--all", "-o", "lists.xlsx")
+    assert "ends in .parquet or .csv" in outcome.refusal
+    assert not (tmp_path / "lists.xlsx").exists()
+
+
+def test_without_pyarrow_parquet_is_refused_before_ranking_and_csv_is_written(
+    cli: CommandLine, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    refusal = cli("recommend", model, "--all", "-o", "lists.parquet").refusal
+    assert "wanted: pip install 'ratiorec[arrow]'" in refusal
+    assert cli("recommend", model, "--all", "-k", 2, "-o", "lists.csv").code == 0
+    assert not list(tmp_path.glob("*.parquet"))
+
+
+def test_lists_of_known_users_of_new_ones_and_of_items_are_written_as_csv(
+    cli: CommandLine, model: Path, trained: Artifact, tmp_path: Path
+) -> None:
+    item = trained.items.ids[0]
+    asked = {
+        "all.csv": ("recommend", model, "--all", "-k", 5),
+        "new.csv": ("recommend", model, "--history", item, "-k", 3),
+        "similar.csv": ("similar", model, "--item", item, "-k", 4),
+    }
+    wanted = {
+        "all.csv": trained.recommend(trained.users.ids, k=5).to_dicts(),
+        "new.csv": trained.recommend_to([[item]], k=3).to_dicts(),
+        "similar.csv": trained.similar([item], k=4).to_dicts(),
+    }
+    for name, words in asked.items():
+        assert cli(*words, "-o", name).err == f"{len(wanted[name])} rows in {name}\n"
+        with (tmp_path / name).open(newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        assert rows[0].keys() == wanted[name][0].keys()
+        for row, right in zip(rows, wanted[name], strict=True):
+            assert float(row.pop("score")) == pytest.approx(right.pop("score"), rel=1e-6)
+            assert row == {key: str(value) for key, value in right.items()}
+    refused = cli("similar", model, "--item", item, "-o", "sqlite:///lists.db").refusal
+    assert "similar items are written to a file" in refused
 
 
 def test_items_may_be_allowed_and_denied(
@@ -219,8 +256,8 @@ def test_lists_of_new_users_are_written_to_a_file(
     assert outcome.err == "3 rows in new.parquet\n"
     rows = trained.recommend_to([[item]], k=3).to_dicts()
     assert pq.read_table(tmp_path / "new.parquet").to_pylist() == rows
-    refused = cli("recommend", model, "--history", item, "-o", "new.csv")
-    assert "ends in .parquet" in refused.refusal
+    refused = cli("recommend", model, "--history", item, "-o", "sqlite:///new.db")
+    assert "ends in .parquet or .csv" in refused.refusal
 
 
 def test_an_unknown_item_of_a_history_is_refused_or_left_out(

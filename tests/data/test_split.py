@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.data.split import LeaveLast, RatioSplit, Split, SplitAt, TimeSplit, hold_out
+from ratiorec.data.split import (
+    Folds,
+    LeaveLast,
+    RatioSplit,
+    Split,
+    SplitAt,
+    TimeSplit,
+    cut_in_time,
+    hold_out,
+)
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError
 
@@ -277,6 +286,89 @@ def test_a_time_split_holds_out_its_share_when_all_times_differ() -> None:
     split = TimeSplit(0.15)(data)
     assert split.held_out.n_pairs == 3  # 0.15 · 20
     assert pairs(split.held_out) == {(0, 0), (1, 1), (2, 2)}
+
+
+def test_a_pair_that_comes_before_the_cut_and_after_it_is_a_training_pair() -> None:
+    data = timed([(0, 0, 10), (0, 0, 40), (0, 0, 30), (0, 1, 40), (1, 2, 5)])
+    split = SplitAt(20)(data)
+    assert pairs(split.train) == {(0, 0), (1, 2)}
+    assert pairs(split.held_out) == {(0, 1)}
+    assert split.n_repeats == 1
+    assert split.train.timestamps is not None
+    assert split.train.timestamps.tolist() == [10, 5]  # nothing of what comes after the cut
+    assert SplitAt(9)(data).n_repeats == 0
+
+
+@given(rows=rows_of_pairs, cut=st.integers(-1, 20))
+def test_a_cut_in_time_is_that_of_a_loop_over_all_events(
+    rows: list[tuple[int, int, int]], cut: int
+) -> None:
+    before = {(user, item) for user, item, moment in rows if moment <= cut}
+    after = {(user, item) for user, item, moment in rows if moment > cut}
+    if not after - before:
+        return
+    split = SplitAt(cut)(timed(rows))
+    assert pairs(split.train) == before
+    assert pairs(split.held_out) == after - before
+    assert split.n_repeats == len(after & before)
+
+
+SECONDS = 1_777_593_600  # 2026-05-01T00:00 UTC
+
+
+@pytest.mark.parametrize("ticks", [1, 10**3, 10**6, 10**9])
+def test_a_date_is_a_moment_in_whatever_unit_the_timestamps_are(ticks: int) -> None:
+    day = 86_400 * ticks
+    moments = [SECONDS * ticks + offset for offset in (-40 * day, -ticks, 0, 5 * day)]
+    data = timed([(0, item, moment) for item, moment in enumerate(moments)])
+    for at in ("2026-05-01", "2026-05-01T02:00+02:00", str(moments[2])):
+        assert held_out_items(cut_in_time(data, 0.1, at=at)(data), 0) == [2, 3]
+    assert held_out_items(cut_in_time(data, 0.1, last_days=30)(data), 0) == [1, 2, 3]
+    assert held_out_items(cut_in_time(data, 0.1, last_days=5)(data), 0) == [3]
+    assert cut_in_time(data, 0.3) == TimeSplit(0.3)
+
+
+def test_a_cut_that_cannot_be_read_is_told() -> None:
+    data = timed([(0, 0, 1), (0, 1, 2)])
+    dated = timed([(0, 0, SECONDS), (0, 1, SECONDS + 9)])
+    assert held_out_items(cut_in_time(data, 0.1, at="2")(data), 0) == [1]
+    with pytest.raises(DataError, match=r"no dates.*numbers from 1 to 2"):
+        cut_in_time(data, 0.1, last_days=3)
+    with pytest.raises(ConfigError, match="where: --at; found: 'May'; wanted: a date such as"):
+        cut_in_time(dated, 0.1, at="May")
+    with pytest.raises(ConfigError, match="where: --at, --last-days; found: both"):
+        cut_in_time(dated, 0.1, at="2026-05-01", last_days=3)
+    with pytest.raises(ConfigError, match="where: --last-days"):
+        cut_in_time(dated, 0.1, last_days=0)
+
+
+@given(rows=rows_of_pairs, n=st.integers(2, 6))
+def test_every_pair_is_held_out_once_and_nobody_loses_all(
+    rows: list[tuple[int, int, int]], n: int
+) -> None:
+    data = timed(rows)
+    folds = Folds(n)(data, rng=np.random.default_rng(0))
+    assert len(folds) == n
+    held_out = [pair for fold in folds for pair in pairs(fold.held_out)]
+    single = {(u, i) for u, i in pairs(data) if data.user_degrees[u] == 1}
+    assert len(held_out) == len(set(held_out))
+    assert set(held_out) == pairs(data) - single
+    for fold in folds:
+        assert pairs(fold.train) | pairs(fold.held_out) == pairs(data)
+        assert not pairs(fold.train) & pairs(fold.held_out)
+        assert fold.n_users_unseen == 0
+    degrees = np.array([fold.held_out.user_degrees for fold in folds])
+    assert (degrees.max(axis=0) - degrees.min(axis=0)).max() <= 1
+
+
+def test_folds_are_of_one_size_and_follow_from_the_seed() -> None:
+    data = timed([(user, item, 0) for user in range(400) for item in range(3)], 400, 3)
+    folds, again, other = (Folds(5)(data, rng=np.random.default_rng(seed)) for seed in (0, 0, 1))
+    sizes = [fold.held_out.n_pairs for fold in folds]
+    assert max(sizes) < 1.2 * min(sizes)  # the odd pairs are spread over the folds
+    assert folds[0].held_out.sha256 == again[0].held_out.sha256 != other[0].held_out.sha256
+    with pytest.raises(ConfigError, match="too few folds"):
+        Folds(1)
 
 
 def test_pairs_at_the_cut_stay_in_train() -> None:

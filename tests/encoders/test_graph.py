@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import Graph, normalised_adjacency
-from ratiorec.kernels import sparse as sparse_rows
+from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from support.small_data import interactions, random_interactions
 

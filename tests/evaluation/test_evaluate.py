@@ -15,7 +15,8 @@ from hypothesis.extra.numpy import arrays
 import reference.metrics as slow
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError
-from ratiorec.evaluation.evaluate import Report, compare, evaluate
+from ratiorec.evaluation.compare import compare
+from ratiorec.evaluation.evaluate import Report, evaluate
 from ratiorec.scorers import InnerProduct
 from ratiorec.scorers.scorer import UserItems
 
@@ -23,6 +24,11 @@ from ratiorec.scorers.scorer import UserItems
 def rows(lists: list[list[int]]) -> UserItems:
     indptr = np.cumsum([0, *map(len, lists)])
     return UserItems(indptr, np.array([i for items in lists for i in items], np.int32))
+
+
+def lists(pairs: UserItems) -> list[list[int]]:
+    """The opposite of `rows`."""
+    return [part.tolist() for part in np.split(pairs.indices, pairs.indptr[1:-1])]
 
 
 def with_scores(scores: np.ndarray) -> InnerProduct:
@@ -174,6 +180,19 @@ def test_a_report_in_json_has_values_intervals_users_and_the_definition() -> Non
     assert recall["low"] < recall["value"] < recall["high"]
     coverage = plain["metrics"]["coverage@5"]
     assert coverage == {"value": report.value("coverage@5"), "low": None, "high": None}
+
+
+def test_a_report_shows_its_means_and_what_could_not_be_hit() -> None:
+    scorer, seen, test = random_case()
+    report = evaluate(scorer, seen, test, ks=(5,), background=seen)
+    low, high = report.intervals["recall@5"]
+    shown = [" ".join(row.split()) for row in repr(report).splitlines()]
+    assert f"recall@5 {report.value('recall@5'):.4f} {low:.4f} to {high:.4f}" in shown
+    assert f"<td>{low:.4f} to {high:.4f}</td>" in report._repr_html_()
+    both = [sorted({*a, *b}) for a, b in zip(lists(seen), lists(test), strict=True)]
+    told = repr(evaluate(scorer, seen, rows(both), background=seen)).splitlines()[-1]
+    n_seen, n_pairs = len(seen.indices), sum(map(len, both))
+    assert told.startswith(f"{n_seen:,} of {n_pairs:,} test pairs are training pairs")
 
 
 def test_an_unknown_metric_is_refused_with_those_there_are() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratiorec.sinks import ParquetFile, Sqlite, sink_of
+from ratiorec.sinks import Sqlite, sink_of
 from support.postgres_server import PostgresServer, postgres
-from support.sink_places import Place, Row, in_parquet, in_sqlite
+from support.sink_places import Place, Row, in_csv, in_parquet, in_sqlite
 
 __all__ = ["postgres"]
 
@@ -39,11 +39,12 @@ def postgres_place(postgres: PostgresServer) -> Place:
     return Place(sink_of(url), rows)
 
 
-@pytest.fixture(params=["parquet", "sqlite", "postgres"])
+@pytest.fixture(params=["parquet", "csv", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param != "parquet":
+    if request.param in ("sqlite", "postgres"):
         found = request.getfixturevalue(f"{request.param}_place")
         assert isinstance(found, Place)
         return found
-    path = tmp_path / "lists.parquet"
-    return Place(ParquetFile(path), lambda: in_parquet(path))
+    path = tmp_path / f"lists.{request.param}"
+    rows = {"parquet": in_parquet, "csv": in_csv}[request.param]
+    return Place(sink_of(str(path)), lambda: rows(path))

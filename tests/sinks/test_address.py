@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 
 from ratiorec.errors import ConfigError
-from ratiorec.sinks import ParquetFile, Postgres, Sqlite, sink_of
+from ratiorec.sinks import CsvFile, ParquetFile, Postgres, Sqlite, sink_of
 
 
-def test_a_path_is_a_parquet_file() -> None:
-    assert sink_of("out/lists.parquet") == ParquetFile(Path("out/lists.parquet"))
+@pytest.mark.parametrize(("name", "kind"), [("lists.parquet", ParquetFile), ("a.CSV", CsvFile)])
+def test_a_path_is_a_file_of_the_kind_that_its_name_says(name: str, kind: type) -> None:
+    assert sink_of(f"out/{name}") == kind(Path("out") / name)
 
 
 def test_three_strokes_begin_a_relative_path_and_four_an_absolute_one() -> None:
@@ -57,7 +58,7 @@ def test_a_url_that_cannot_be_read_is_refused_without_showing_it(url: str) -> No
 
 
 @pytest.mark.parametrize(
-    "text", ["lists.csv", "lists", "sqlite://", "sqlite:///", "sqlite://a.db", "sqlite:///:memory:"]
+    "text", ["lists.txt", "lists", "sqlite://", "sqlite:///", "sqlite://a.db", "sqlite:///:memory:"]
 )
 def test_what_names_no_place_is_refused(text: str) -> None:
     with pytest.raises(ConfigError):

@@ -10,7 +10,17 @@ from ratiorec.errors import DataError
 from ratiorec.sinks import Job, Tally, write_lists
 from support.sink_places import Place, PulledPlugError, expected, small_model, stop_after
 
-STRANGE = ["", "\\N", "a\n\\.\nb", '"', "it's", "'); DROP TABLE recommendations; --", "ü,🙂", "\t"]
+STRANGE = [
+    "",
+    "\\N",
+    "a\n\\.\nb",
+    '"',
+    "it's",
+    "'); DROP TABLE recommendations; --",
+    "ü,🙂",
+    "\t",
+    "\r",
+]
 
 
 def test_the_rows_are_those_of_recommend(place: Place) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -77,7 +76,7 @@ class CommandLine:
 
 def in_a_process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
     """The command as a process of its own."""
-    command = [sys.executable, "-m", "ratiorec.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "ratiorec", *map(str, arguments)]
     return subprocess.run(
         command, **({"stdout": subprocess.PIPE} | options), stderr=subprocess.PIPE, text=True
     )
@@ -94,6 +93,8 @@ def everything_in(folder: Path) -> dict[str, bytes | None]:
 @contextlib.contextmanager
 def full_disk(n_bytes: int) -> Iterator[None]:
     """Inside, no file can grow beyond so many bytes."""
+    import resource  # not on Windows, where other tests need this module
+
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (n_bytes, hard))

@@ -20,9 +20,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from ratiorec.kernels.blocks import Adjacency
 from ratiorec.kernels.pointwise import GENERATORS, LINKS, power_divergence
 from ratiorec.kernels.softmax import LogTotals
-from ratiorec.kernels.sparse import Adjacency
 from ratiorec.kernels.triton.unlabelled import Tiles, Triton
 from ratiorec.kernels.unlabelled import FirstModel, Unlabelled, UnlabelledTerm
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -45,6 +46,16 @@ def stop_after(n_users: int) -> Callable[[int, int], None]:
 
 def in_parquet(path: Path) -> list[Row]:
     return sorted((tuple(row.values()) for row in pq.read_table(path).to_pylist()), key=_key)
+
+
+def in_csv(path: Path) -> list[Row]:
+    """Ids as numbers where all are."""
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [tuple(row.values()) for row in csv.DictReader(file)]
+    numeric = all(row[0].isdigit() and row[1].isdigit() for row in rows)
+    ids = [(int(row[0]), int(row[1])) if numeric else row[:2] for row in rows]
+    scored = ((float(np.float32(row[-2])), int(row[-1])) for row in rows)
+    return sorted(((*pair, *rest) for pair, rest in zip(ids, scored, strict=True)), key=_key)
 
 
 def in_sqlite(path: Path, table: str = "recommendations") -> list[Row]:

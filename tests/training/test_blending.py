@@ -11,13 +11,14 @@ from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.kernels.gpu_topk import BestOfEach
 from ratiorec.scorers import Blend, InnerProduct
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.training import blending
+from ratiorec.training import blending, blending_gpu
 from ratiorec.training.blending import (
     CandidateScores,
     difference,
     narrowed,
     search_weights,
 )
+from ratiorec.training.blending_gpu import CandidateScoresOnGpu
 from support.small_scorers import random_floats, random_rows
 
 N_USERS, N_ITEMS = 60, 90
@@ -117,6 +118,17 @@ def test_a_device_finds_the_same_candidates(parts: tuple[Interactions, Interacti
     expected = table_of(members, parts)
     np.testing.assert_allclose(found.scores, expected.scores, atol=1e-5)
     np.testing.assert_array_equal(found.relevant, expected.relevant)
+
+
+def test_a_device_judges_alike(
+    parts: tuple[Interactions, Interactions], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of([noisy(truth_of(parts[1]), 0.8, seed) for seed in range(3)], parts)
+    monkeypatch.setattr(blending_gpu, "_USERS_AT_ONCE", 7)
+    on_device = CandidateScoresOnGpu(table.scores, table.relevant, table.n_relevant, device="cpu")
+    for weights in (np.eye(3)[1], np.array([0.5, 0.3, 0.2])):
+        assert on_device.metrics(weights) == pytest.approx(table.metrics(weights))
+        np.testing.assert_allclose(on_device.ndcg(weights), table.ndcg(weights))
 
 
 def test_members_that_differ_by_chance_alone_share_a_weight(

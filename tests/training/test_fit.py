@@ -18,7 +18,7 @@ from ratiorec.data.split import LeaveLast, RatioSplit, TimeSplit, split_for_vali
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, StoppedError
-from ratiorec.kernels import sparse as sparse_rows
+from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.scorers.scorer import UserItems

@@ -17,7 +17,7 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import Encoder, half_squared_norms
 from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import ConfigError, DivergenceError
-from ratiorec.kernels import sparse as sparse_rows
+from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.kernels.pointwise import KULLBACK_LEIBLER
 from ratiorec.losses import Loss

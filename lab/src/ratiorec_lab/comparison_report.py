@@ -27,6 +27,7 @@ def write_report(
             [page.Columns([_quality_figure(order, dataset.name), _time_figure(order)])],
         ),
         _quality_section(order),
+        *([_lists_section(order)] if _has_test(order) else []),
         _cost_section(order),
     ]
     if failed := [result for result in results if result.error is not None]:
@@ -54,7 +55,12 @@ def _quality_figure(order: Sequence[PresetResult], name: str) -> page.Figure:
     )
     if not _has_test(order):
         return page.Figure(chart, "The best first.")
-    return page.Figure(chart, "The best first, with 95 % bootstrap intervals over the users.")
+    return page.Figure(chart, f"The best first, with 95 % {_kind_of_interval(order)}.")
+
+
+def _kind_of_interval(order: Sequence[PresetResult]) -> str:
+    n_folds = len(figures_of(order[0]).folds)
+    return f"intervals over {n_folds} folds" if n_folds else "bootstrap intervals over the users"
 
 
 def _time_figure(order: Sequence[PresetResult]) -> page.Figure:
@@ -74,7 +80,9 @@ def _quality_section(order: Sequence[PresetResult]) -> page.Section:
     table = Table(
         ["", "nDCG@20", "Recall@20", *against],
         [_quality_row(result)[: 3 + len(against)] for result in order],
-        f"Mean over users, {_judged_by(order)}",
+        f"Mean over users, {_judged_by(order)}, with 95 % {_kind_of_interval(order)}"
+        if _has_test(order)
+        else f"Mean over users, {_judged_by(order)}",
         highest=(1, 2),
     )
     return page.Section("Whose lists are best?", [page.Paragraph(_how_to_read(order)), table])
@@ -94,6 +102,12 @@ def _how_to_read(order: Sequence[PresetResult]) -> str:
             "The data have no test part, so these are the pairs that chose when each preset "
             "stopped: all figures are a little too high."
         )
+    if figures_of(order[0]).folds:
+        return (
+            "Each fold of the pairs was judged by models of the others. Differences to the best "
+            "are paired by fold; the folds share most of their training pairs, so that intervals "
+            "and p, that of a paired t-test, are a little too sure."
+        )
     return (
         "The intervals of two presets may overlap although one is surely better than the other. "
         "So each preset is paired with the best one user by user; p is that of a paired t-test, "
@@ -104,9 +118,8 @@ def _how_to_read(order: Sequence[PresetResult]) -> str:
 def _estimate(result: PresetResult, metric: str) -> Estimate:
     """A metric with its interval; where there is no test part, without one."""
     figures = figures_of(result)
-    value = figures.metrics[metric]
-    interval = (math.nan, math.nan) if figures.report is None else figures.report.intervals[metric]
-    return Estimate(value, *interval)
+    interval = (math.nan, math.nan) if figures.intervals is None else figures.intervals[metric]
+    return Estimate(figures.metrics[metric], *interval)
 
 
 def _quality_row(result: PresetResult) -> list[Cell]:
@@ -122,6 +135,47 @@ def _quality_row(result: PresetResult) -> list[Cell]:
 
 def _p_value(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+_LIKE = {
+    "novelty@20": ("novelty, bits", "mean self-information of the items: rare ones have more"),
+    "diversity@20": ("diversity", "1 − mean cosine of two items of a list, by their users"),
+    "coverage@20": ("coverage", "share of all items that are in a list"),
+    "gini@20": ("Gini", "inequality of how often items are listed; 0 is even"),
+    "popularity@20": ("popularity", "mean share of users who have a listed item"),
+    "popularity_lift@20": ("lift", "popularity of the lists over that of the histories, − 1"),
+    "miscalibration@20": ("miscalibration", "distance of head, middle and tail from the histories"),
+}
+
+
+def _lists_section(order: Sequence[PresetResult]) -> page.Section:
+    """Accuracy against novelty, and the figures beyond accuracy."""
+    told = [(result, figures_of(result)) for result in order]
+    lines = [(result.preset, figures, figures.beyond) for result, figures in told if figures.beyond]
+    chart = charts.line_chart(
+        [
+            charts.Series(name, [beyond["novelty@20"].value], [figures.metrics[RANKED_BY]])
+            for name, figures, beyond in lines
+            if beyond is not None
+        ],
+        title="Accuracy against novelty",
+        x_label="novelty@20, bits",
+        y_label=f"nDCG@20, {_judged_by(order)}",
+    )
+    caption = "Up is more accurate; to the right, lists hold items that fewer users have."
+    table = Table(
+        ["", *(short for short, _ in _LIKE.values())],
+        [[name, *(_cell(beyond[key]) for key in _LIKE)] for name, _, beyond in lines if beyond],
+        "The first 20 places, with 95 % intervals where there are any",
+    )
+    words = page.Listing("What the columns are", [*_LIKE.values()])
+    content = [page.Columns([page.Figure(chart, caption), words]), table]
+    return page.Section("What are the lists like?", content)
+
+
+def _cell(estimate: tuple[float, float, float]) -> Cell:
+    value, low, high = estimate
+    return value if math.isnan(low) else Estimate(value, low, high)
 
 
 def _cost_section(order: Sequence[PresetResult]) -> page.Section:

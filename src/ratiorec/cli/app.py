@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -27,7 +28,13 @@ from ratiorec.cli import (
     update,
 )
 from ratiorec.cli.options import lab_is_missing
-from ratiorec.errors import ConfigError, RatiorecError, StoppedError, StorageError
+from ratiorec.errors import (
+    ConfigError,
+    MissingExtraError,
+    RatiorecError,
+    StoppedError,
+    StorageError,
+)
 
 LAB_COMMANDS = {
     "bench": "Measure how fast each part is",
@@ -42,9 +49,19 @@ class Commands(TyperGroup):
     """The commands, with what becomes of wrong ones and of output that cannot be written."""
 
     def make_context(self, *arguments: Any, **options: Any) -> Any:
-        """Parse what stands before the command."""
-        with _usage_in_one_line():
-            return super().make_context(*arguments, **options)
+        """Parse what stands before the command, completion of a shell included."""
+        try:
+            with _usage_in_one_line():
+                return super().make_context(*arguments, **options)
+        except typer.Exit as left:
+            if left.exit_code != 1:
+                raise
+            raise ConfigError(
+                "no completion for this shell",
+                where="ratiorec --install-completion, --show-completion",
+                found="another shell",
+                wanted="bash, zsh, fish or PowerShell",
+            ) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; it is no bug when standard output goes away or fills a disk."""
@@ -54,6 +71,8 @@ class Commands(TyperGroup):
         except BrokenPipeError:  # the reader has left, and nothing more can be said to it
             _discard_output()
             raise typer.Exit from None
+        except ModuleNotFoundError as error:
+            raise _missing_extra(error, ctx) from error
         except OSError as error:
             if error.errno not in _NO_ROOM:
                 raise
@@ -114,6 +133,20 @@ def _wrong_words(error: Any) -> ConfigError:
     )
 
 
+def _missing_extra(error: ModuleNotFoundError, ctx: Any) -> ImportError:
+    """The command that adds a module that an extra would bring; the bug itself for another."""
+    module = (error.name or "").partition(".")[0]
+    for name, extra in doctor.EXTRAS.items():
+        if module in extra.modules:
+            return MissingExtraError(
+                f"{module} is not installed",
+                where=f"ratiorec {ctx.invoked_subcommand}",
+                found=str(error),
+                wanted=f"pip install 'ratiorec[{name}]'",
+            )
+    return error
+
+
 def _discard_output() -> None:
     """Give up what waits to be written, or Python would try again when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -125,7 +158,6 @@ app = typer.Typer(
     help="Recommend items from implicit feedback by estimating density ratios.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    add_completion=False,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -175,6 +207,9 @@ def _version(
 
 def main() -> None:
     """Run a command; the user's mistakes end in one line and exit code 2, bugs in a traceback."""
+    if sys.platform == "win32":  # ids and JSON may hold any character, also in a pipe or file
+        sys.stdout.reconfigure(encoding="utf-8")
+        sys.stderr.reconfigure(encoding="utf-8")
     try:
         app(prog_name=app.info.name)  # whatever the file is called that was started
     except StoppedError as stopped:
@@ -187,6 +222,33 @@ def main() -> None:
         sys.exit(128 + signal.SIGINT)
 
 
+def _option_names(command: Any) -> set[str]:
+    """The names that options have in Python, of a command and those below it."""
+    names = {part.name for part in command.params if part.param_type_name == "option"}
+    return names.union(*map(_option_names, getattr(command, "commands", {}).values()))
+
+
+def _with_flags(text: str) -> str:
+    """Arguments of Python as flags: the library that speaks knows no command line.
+
+    >>> _with_flags('a known user, or on_unknown="skip", or header=False')
+    'a known user, or --on-unknown skip, or --no-header'
+    """
+    text = re.sub(
+        r'(?<![\w.])([a-z_]+)="(\w+)"', lambda found: f"{_flag(found[1])} {found[2]}", text
+    )
+    text = re.sub(r"(?<![\w.])([a-z_]+)=True\b", lambda found: _flag(found[1]), text)
+    return re.sub(r"(?<![\w.])([a-z_]+)=False\b", lambda found: _flag(f"no_{found[1]}"), text)
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def _say(error: RatiorecError) -> None:
-    """One line, whatever the file names and messages in it hold."""
+    """One line, whatever the file names and messages in it hold, in the spelling of flags."""
+    # a name of one word may be that of a file, and reads well enough as it is
+    is_option = "_" in error.where and error.where in _option_names(typer.main.get_command(app))
+    error.where = _flag(error.where) if is_option else _with_flags(error.where)
+    error.wanted = _with_flags(error.wanted)
     typer.echo("ratiorec: " + " ".join(str(error).split("\n")), err=True)

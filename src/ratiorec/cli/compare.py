@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ratiorec.cli import options as o
-from ratiorec.errors import ConfigError, StorageError
+from ratiorec.errors import ConfigError, DataError, StorageError
 
 if TYPE_CHECKING:
     from ratiorec.cli.progress import FitProgress
     from ratiorec.compare import PresetResult
+    from ratiorec.data.interactions import Dataset
     from ratiorec.model.artifact import Artifact
 
 
@@ -24,8 +26,101 @@ EXAMPLES = """Examples:
 
   ratiorec compare clicks.csv --presets dregn-cf,lightgcn,ease
 
+  ratiorec compare clicks.csv --presets ease,item-knn --split time --last-days 30
+
+  ratiorec compare clicks.csv --presets ease,item-knn --folds 5
+
   ratiorec compare gowalla --presets all --max-seconds 600 --report report.html --json
 """
+
+SPLITS = {"ratio": "random", "last": "last", "time": "time"}
+"""The names of --split, and what draws validation pairs in the same way."""
+
+
+@dataclass(frozen=True)
+class Judging:
+    """Options of the pairs that judge."""
+
+    test_share: Annotated[
+        float,
+        typer.Option(help="Share of the pairs that judges, if there is no test part."),
+    ] = 0.2
+    split: Annotated[
+        str | None,
+        typer.Option(
+            help="How it is held out; like the validation pairs if left.",
+            metavar="|".join(SPLITS),
+        ),
+    ] = None
+    at: o.At = None
+    last_days: o.LastDays = None
+    folds: Annotated[
+        int | None,
+        typer.Option(min=2, help="Cross-validation instead: so many random folds of the pairs."),
+    ] = None
+
+    @property
+    def by(self) -> str | None:
+        """The name of --split, which --at and --last-days stand for too."""
+        if (self.split, self.at, self.last_days) == (None, None, None):
+            return None
+        by = o.split_by(self.split, self.at, self.last_days, choices=tuple(SPLITS), where="--split")
+        if self.folds is not None:
+            raise ConfigError(
+                "folds are a split of their own",
+                where="--folds, --split",
+                found="both",
+                wanted="one of them",
+            )
+        return by
+
+    def test_part(self, loaded: Dataset, seed: int, validation_by: str) -> Dataset:
+        """The data with pairs that judge: their own test part, unless a split is asked for."""
+        from ratiorec.compare import with_test_part
+
+        if self.by is None and self.folds is None:
+            return with_test_part(loaded, self.test_share, seed=seed, by=validation_by)
+        if loaded.test is not None:
+            o.say(f"note: {loaded.name} has a test part already; it is left out")
+        train = replace(loaded, test=None)
+        return train if self.folds is not None else self._split(train, seed)
+
+    def _split(self, whole: Dataset, seed: int) -> Dataset:
+        import numpy as np
+
+        from ratiorec.compare import require_test_share
+        from ratiorec.data.interactions import require_trainable
+        from ratiorec.data.split import LeaveLast, RatioSplit, cut_in_time
+
+        data, share = require_trainable(whole.train), self.test_share
+        require_test_share(share)
+        try:
+            if self.by == "time":
+                split = cut_in_time(data, share, at=self.at, last_days=self.last_days)(data)
+            elif self.by == "last":
+                split = LeaveLast(fraction=share)(data)
+            else:
+                split = RatioSplit(share)(data, rng=np.random.default_rng(seed))
+        except DataError as error:
+            wanted = f"{error.wanted}; or --split ratio"
+            raise DataError(
+                error.what, where=f"--split {self.by}", found=error.found, wanted=wanted
+            ) from None
+        if not split.judged.n_pairs:
+            raise DataError(
+                "no pair is left to judge by",
+                where=f"--split {self.by}",
+                found=f"{split.held_out.n_pairs:,} pairs, all of users who begin after it"
+                if split.held_out.n_pairs
+                else "users with too few pairs",
+                wanted="an earlier moment or a larger share",
+            )
+        if self.by == "time":
+            o.say(
+                f"note: {split.n_repeats:,} training pairs come again after the cut and "
+                f"{split.n_users_unseen:,} users begin after it; neither is judged"
+            )
+        return replace(whole, train=split.train, test=split.judged)
 
 
 @o.grouped
@@ -37,10 +132,7 @@ def compare(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     validation: o.Validation = 0.1,
     validation_by: o.ValidationBy = None,
-    test_share: Annotated[
-        float,
-        typer.Option(help="Share of the pairs that judges, if there is no test part."),
-    ] = 0.2,
+    judging: Judging,
     no_refit: Annotated[
         bool, typer.Option("--no-refit", help="Keep the models that were validated.")
     ] = False,
@@ -60,10 +152,10 @@ def compare(
     """Train several presets on the same data and rank them by nDCG@20.
 
     They are judged on the test part; where the data have none, a share of the pairs is held out
-    as one, drawn like the validation pairs. A preset that cannot run here is listed with the
-    reason, and the others go on.
+    as one, drawn like the validation pairs or as --split says. A preset that cannot run here is
+    listed with the reason, and the others go on.
     """
-    from ratiorec.compare import ranked, with_test_part
+    from ratiorec.compare import ranked
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
 
@@ -76,20 +168,24 @@ def compare(
         max_seconds=max_seconds,
         memory_mb=memory_mb,
     )
-    _require_room(report, models, names)
+    by = judging.by
+    _require_room(report, models, names, folds=judging.folds)
     loaded = o.load_data(data, source)
     o.tell_of_weights(loaded)
-    o.tell_of_order(loaded, validation_by)
-    dataset = with_test_part(loaded, test_share, seed=seed, by=validation_by or "random")
+    o.tell_of_order(loaded, validation_by or by)
+    validation_by = validation_by or (SPLITS[by] if by else None)
+    dataset = judging.test_part(loaded, seed, validation_by or "random")
     if dataset is not loaded:  # what `auto` would choose by may be drawn in another way
         options = replace(options, validation_by=validation_by or "random")
-    desk = _Desk(names, models)
-    results = desk.run(dataset, seed, device, options)
+    desk = _Desk(names, models, max_seconds)
+    results = desk.run(dataset, seed, device, options, judging.folds)
     if report is not None:
         desk.write_report(results, dataset, report, seed, place)
     result = _result(results, dataset.name, seed, place) | {
         "validation_by": (validation_by or "random") if validation else None,
-        "test_share": None if dataset is loaded else test_share,
+        "test_share": judging.test_share if _has_share(judging, dataset, loaded) else None,
+        "split": by,
+        "folds": judging.folds,
         "models": None if models is None else str(models),
         "report": None if report is None else str(report),
     }
@@ -108,6 +204,12 @@ def compare(
         )
 
 
+def _has_share(judging: Judging, dataset: Dataset, loaded: Dataset) -> bool:
+    """Whether a share of the pairs judges, not a test part, a moment or folds."""
+    given = (judging.at, judging.last_days, judging.folds)
+    return dataset is not loaded and given == (None, None, None)
+
+
 def _names(presets: str) -> list[str]:
     from ratiorec.compare import require_presets
     from ratiorec.presets import PRESETS
@@ -119,11 +221,20 @@ def _names(presets: str) -> list[str]:
     return names
 
 
-def _require_room(report: Path | None, models: Path | None, names: Sequence[str]) -> None:
+def _require_room(
+    report: Path | None, models: Path | None, names: Sequence[str], *, folds: int | None
+) -> None:
     """Refuse, before anything is trained, places that cannot be written to."""
     from ratiorec.files import make_folder
     from ratiorec.model.store import require_replaceable
 
+    if models is not None and folds is not None:
+        raise ConfigError(
+            "cross-validation has a model for each fold",
+            where="--models, --folds",
+            found="both",
+            wanted="--folds to choose a preset, then fit on all pairs",
+        )
     if report is not None:
         _report_writer()  # refused before anything is trained
     if report is not None and report.is_dir():
@@ -155,17 +266,21 @@ class _Desk:
     A full disk must not cost the figures of hours of training.
     """
 
-    def __init__(self, names: Sequence[str], models: Path | None) -> None:
+    def __init__(self, names: Sequence[str], models: Path | None, max_seconds: float) -> None:
         self.names = names
+        self.max_seconds = max_seconds
         self.models = models
         self.unwritten: list[StorageError] = []
 
-    def run(self, dataset: Any, seed: int, device: str, options: Any) -> list[PresetResult]:
+    def run(
+        self, dataset: Any, seed: int, device: str, options: Any, folds: int | None
+    ) -> list[PresetResult]:
         from ratiorec.cli.progress import stop_on_interrupt
-        from ratiorec.compare import compare_presets
+        from ratiorec.compare import compare_folds, compare_presets
 
+        run = compare_presets if folds is None else partial(compare_folds, n_folds=folds)
         with stop_on_interrupt() as stop_requested:
-            return compare_presets(
+            return run(
                 dataset,
                 self.names,
                 seed=seed,
@@ -180,7 +295,7 @@ class _Desk:
         from ratiorec.cli.progress import FitProgress
 
         o.say(f"{self.names.index(name) + 1}/{len(self.names)} {name}")
-        return FitProgress()
+        return FitProgress(self.max_seconds)
 
     def finish(self, result: PresetResult, model: Artifact | None) -> None:
         """Tell the figures at once: they are all that is left when the rest is stopped."""
@@ -238,6 +353,11 @@ def _print_table(lines: Sequence[dict[str, Any]], part: str) -> None:
     """The best first, and marked."""
     width = max(len(line["preset"]) for line in lines)
     head = f"{'ndcg@20':>9}{'recall@20':>11}{'seconds':>10}{'epochs':>8}"
+    if part == "test":
+        head += f"{'novelty':>9}{'coverage':>10}"
+    over_folds = lines[0]["folds"] is not None
+    if over_folds:
+        head += f"   {'ndcg@20 over folds':<18}"
     against = "   ndcg@20 against the best" if part == "test" and len(lines) > 1 else ""
     typer.echo(f"  {part:<{width}}{head}{against}")
     for place, line in enumerate(lines):
@@ -245,8 +365,22 @@ def _print_table(lines: Sequence[dict[str, Any]], part: str) -> None:
         typer.echo(
             f"{' ' if place else '*'} {line['preset']:<{width}}"
             f"{figures['ndcg@20']:>9.4f}{figures['recall@20']:>11.4f}"
-            f"{line['seconds']['train']:>10.1f}{line['epochs']:>8g}{_against(line)}"
+            f"{line['seconds']['train']:>10.1f}{line['epochs']:>8.4g}"
+            f"{_lists(line)}{_interval(line) if over_folds else ''}{_against(line)}"
         )
+
+
+def _lists(line: dict[str, Any]) -> str:
+    """How far the lists are from the best sellers, and how much of the catalogue is in them."""
+    beyond = line["beyond"]
+    if beyond is None:
+        return ""
+    return f"{beyond['novelty@20']['value']:>9.2f}{beyond['coverage@20']['value']:>10.1%}"
+
+
+def _interval(line: dict[str, Any]) -> str:
+    interval = line["intervals"]["ndcg@20"]
+    return f"   [{interval['low']:.4f}, {interval['high']:.4f}]"
 
 
 def _against(line: dict[str, Any]) -> str:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from ratiorec.cli import options as o
-from ratiorec.errors import unknown_choice
 
 app = typer.Typer(help="Look at, fetch and split pairs.", no_args_is_help=True)
 
@@ -41,7 +40,15 @@ def describe(data: o.Data, *, source: o.WeightedSource, json: o.Json = False) ->
     description = describe_pairs(dataset.train)
     if json:
         test = None if dataset.test is None else dataset.test.n_pairs
-        o.print_json({"name": dataset.name, **description.to_json(), "n_test_pairs": test})
+        reading = dataset.train.reading
+        o.print_json(
+            {
+                "name": dataset.name,
+                **description.to_json(),
+                "n_test_pairs": test,
+                "reading": None if reading is None else reading.to_json(),
+            }
+        )
         return
     typer.echo(dataset.name)
     for name, value in description.to_json().items():
@@ -58,6 +65,8 @@ def _readable(value: Any) -> str:
         if "sentence" in value:
             return str(value["sentence"])
         return ", ".join(f"{name} {_readable(number)}" for name, number in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
@@ -87,16 +96,19 @@ def fetch(
 
 @app.command(
     epilog="Examples:\n\n  ratiorec data split clicks.csv -o split\n\n  "
-    "ratiorec data split plays.parquet -o split --by last --n 2"
+    "ratiorec data split plays.parquet -o split --by last --n 2\n\n  "
+    "ratiorec data split clicks.csv -o split --at 2026-05-01"
 )
 @o.grouped
 def split(
     data: o.Data,
     *,
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
-    by: Annotated[str, typer.Option(help="ratio, last or time.")] = "ratio",
+    by: Annotated[str | None, typer.Option(help="ratio, last or time; ratio if left.")] = None,
     fraction: Annotated[float, typer.Option(help="Share held out, for ratio and time.")] = 0.1,
     n: Annotated[int, typer.Option(help="Pairs held out per user, for last.")] = 1,
+    at: o.At = None,
+    last_days: o.LastDays = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same split.")] = 0,
     source: o.TimedSource,
 ) -> None:
@@ -108,22 +120,29 @@ def split(
 
     from ratiorec.data.formats import write_lightgcn
     from ratiorec.data.interactions import Dataset
-    from ratiorec.data.split import LeaveLast, RatioSplit, Split, TimeSplit
+    from ratiorec.data.split import LeaveLast, RatioSplit, Split, TimeSplit, cut_in_time
 
+    by = o.split_by(by, at, last_days, choices=("ratio", "last", "time"), where="--by")
     splitters: dict[str, Callable[..., Split]] = {
         "ratio": RatioSplit(fraction),
         "last": LeaveLast(n),
         "time": TimeSplit(fraction),
     }
-    if by not in splitters:
-        raise unknown_choice("unknown split", by, splitters, where="--by")
     dataset = o.load_data(data, source)
     if dataset.test is not None:
         o.say(f"note: {dataset.name} has a test part already; it is left out of the split")
     o.tell_of_order(dataset, by)
+    if by == "time":
+        splitters[by] = cut_in_time(dataset.train, fraction, at=at, last_days=last_days)
     parts = splitters[by](dataset.train, rng=np.random.default_rng(seed))
     write_lightgcn(Dataset(dataset.name, parts.train, parts.held_out), output)
+    why = "have no pair after the cut" if by == "time" else "had too few pairs"
     typer.echo(
         f"{parts.train.n_pairs:,} pairs for training and {parts.held_out.n_pairs:,} held out "
-        f"in {output}; {parts.n_users_kept_whole:,} users had too few pairs and stay whole"
+        f"in {output}; {parts.n_users_kept_whole:,} users {why} and stay whole"
     )
+    if by == "time":
+        typer.echo(
+            f"{parts.n_users_unseen:,} users begin after the cut, and {parts.n_repeats:,} training "
+            "pairs come again after it: seen items are not listed, so these are not held out"
+        )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.metadata
 import importlib.util
-from typing import Any
+from typing import Any, NamedTuple
 
 import typer
 
@@ -14,27 +15,30 @@ EXAMPLES = """Example:
 
   ratiorec doctor --json
 """
-EXTRAS = {
-    "serve": ("fastapi", "uvicorn", "prometheus_client"),
-    "ann": ("faiss",),
-    "onnx": ("onnx",),
-    "tensorboard": ("tensorboard",),
-    "mlflow": ("mlflow", "sqlalchemy", "alembic"),
-    "rivals": ("implicit",),
-    "tune": ("optuna", "sqlalchemy"),
-    "postgres": ("psycopg",),
+
+
+class Extra(NamedTuple):
+    """What an extra is for, and the modules it brings."""
+
+    purpose: str
+    modules: tuple[str, ...]
+
+
+EXTRAS = {  # those of pyproject.toml, as a test sees to
+    "torch": Extra("models trained by gradients", ("torch", "jaxtyping")),
+    "serve": Extra("HTTP server and explorer", ("fastapi", "uvicorn", "prometheus_client")),
+    "arrow": Extra("Parquet, Arrow and zstd files", ("pyarrow",)),
+    "sql": Extra("data from a SQL query", ("duckdb", "sqlalchemy")),
+    "plots": Extra("plot() of curves and comparisons", ("matplotlib",)),
+    "tune": Extra("hyperparameter search: ratiorec tune", ("optuna", "sqlalchemy")),
+    "ann": Extra("export to a faiss index", ("faiss",)),
+    "onnx": Extra("export to ONNX", ("onnx",)),
+    "postgres": Extra("lists and vectors in PostgreSQL", ("psycopg",)),
+    "tensorboard": Extra("--track tensorboard", ("tensorboard",)),
+    "mlflow": Extra("--track mlflow", ("mlflow", "sqlalchemy", "alembic")),
+    "rivals": Extra("the preset implicit-als", ("implicit",)),
 }
-CORE = (
-    "torch",
-    "numpy",
-    "scipy",
-    "pyarrow",
-    "narwhals",
-    "safetensors",
-    "typer",
-    "rich",
-    "jaxtyping",
-)
+CORE = ("numpy", "scipy", "pyarrow", "narwhals", "safetensors", "typer", "rich", "threadpoolctl")
 
 
 def doctor(json: o.Json = False) -> None:
@@ -46,7 +50,8 @@ def doctor(json: o.Json = False) -> None:
     for heading, content in findings.items():
         typer.echo(f"{heading}")
         for name, value in content.items():
-            typer.echo(f"  {name:<18} {value}")
+            purpose = f" ({EXTRAS[name].purpose})" if heading == "extras" else ""
+            typer.echo(f"  {name:<18} {value}{purpose}")
 
 
 def examine() -> dict[str, dict[str, Any]]:
@@ -57,7 +62,7 @@ def examine() -> dict[str, dict[str, Any]]:
         "versions": versions() | {name: _version(name) for name in CORE},
         "machine": describe_machine("cpu") | _devices(),
         "kernels": _kernels(),
-        "extras": {name: _extra(name, modules) for name, modules in EXTRAS.items()},
+        "extras": {name: _extra(name, modules) for name, (_, modules) in EXTRAS.items()},
     }
 
 
@@ -69,10 +74,9 @@ def _version(package: str) -> str:
 
 
 def _devices() -> dict[str, Any]:
-    if not _has_torch():
-        return {"device": "none to train on"}
-    import torch
-
+    torch = _torch()
+    if torch is None:
+        return {"device": "cpu", "cuda": "not looked for: torch is missing or cannot be loaded"}
     gpus = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
     return {
         "device": "cuda" if gpus else "cpu",
@@ -83,10 +87,9 @@ def _devices() -> dict[str, Any]:
 
 def _kernels() -> dict[str, str]:
     """What a fit on this machine would run, by `--device auto`."""
-    if not _has_torch():  # enough to serve and to recommend
-        return {"top-k": "numpy, exact"}
-    import torch
-
+    torch = _torch()
+    if torch is None:
+        return {"closed forms": "numpy and scipy", "top-k": "numpy, exact"}
     if not torch.cuda.is_available():
         return {
             "mean of layers": "weighted sums of rows in blocks",
@@ -106,8 +109,12 @@ def _kernels() -> dict[str, str]:
     }
 
 
-def _has_torch() -> bool:
-    return importlib.util.find_spec("torch") is not None
+def _torch() -> Any:
+    """torch, where it can be loaded: installed it may still lack a library of the system."""
+    try:
+        return importlib.import_module("torch")
+    except (ImportError, OSError):
+        return None
 
 
 def _extra(name: str, modules: tuple[str, ...]) -> str:

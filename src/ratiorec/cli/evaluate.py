@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from ratiorec.cli import options as o
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, UnknownIdError
 
 if TYPE_CHECKING:
     from ratiorec.data.interactions import Interactions
+    from ratiorec.evaluation.evaluate import Report
     from ratiorec.model.artifact import Artifact
 
 
@@ -19,7 +21,7 @@ EXAMPLES = """Examples:
 
   ratiorec evaluate model
 
-  ratiorec evaluate model --data gowalla --k 10 --k 20
+  ratiorec evaluate model --data gowalla --k 10,20
 
   ratiorec evaluate model --test held_out.csv --against other_model --json
 """
@@ -31,34 +33,44 @@ def evaluate(
     *,
     test: Annotated[Path | None, typer.Option(help="File of held-out pairs.")] = None,
     data: Annotated[str | None, typer.Option(help="Data set with a test part.")] = None,
-    k: Annotated[list[int] | None, typer.Option("-k", "--k", help="Cut-offs; repeatable.")] = None,
+    k: Annotated[
+        list[str] | None, typer.Option("-k", "--k", help="Cut-offs, as 5,10,20; repeatable.")
+    ] = None,
     against: Annotated[Path | None, typer.Option(help="Second model, for a paired test.")] = None,
     per_user: Annotated[
         Path | None, typer.Option(help="Write every user's figures (.parquet or .csv).")
     ] = None,
     on_unknown: Annotated[
-        Literal["raise", "skip"], typer.Option(help="What to do about pairs with unknown ids.")
-    ] = "raise",
+        Literal["raise", "skip"],
+        typer.Option(help="Count pairs with unknown ids and leave them out, or refuse them."),
+    ] = "skip",
+    allow_seen: Annotated[
+        bool, typer.Option("--allow-seen", help="Judge on pairs that a model was trained on.")
+    ] = False,
     source: o.Source,
     json: o.Json = False,
 ) -> None:
     """Judge a model on held-out pairs, with 95 % intervals.
 
     Without --test and --data, a model of a benchmark is judged on the benchmark's test part.
+    Pairs that no list can hit are counted: those the model was trained on, and those of users or
+    items that it does not know.
     """
-    from ratiorec.evaluation.evaluate import compare
+    from ratiorec.evaluation.compare import compare
     from ratiorec.model.artifact import Artifact
 
+    ks = _cutoffs(k or ["20"])
     artifact = Artifact.load(model)
+    rival = None if against is None else Artifact.load(against)
     if test is None and data is None:
         pairs = _own_test_part(artifact, source)
     else:
         pairs = _test_pairs(test, data, source)
-    ks = tuple(sorted(set(k or [20])))
-    report = artifact.evaluate(pairs, ks, on_unknown=on_unknown)
+    _require_fair(artifact, rival, pairs, "--test" if data is None else "--data", allow=allow_seen)
+    report = _judged(artifact, pairs, ks, on_unknown)
     result = report.to_json()
-    if against is not None:
-        other = Artifact.load(against).evaluate(pairs, ks, on_unknown=on_unknown)
+    if rival is not None:
+        other = _judged(rival, pairs, ks, on_unknown)
         result["against"] = {"model": str(against), **compare(report, other).to_json()}
     if per_user is not None:
         report.write_per_user(per_user, artifact.users)
@@ -66,6 +78,48 @@ def evaluate(
         o.print_json(result)
     else:
         _print_report(result)
+
+
+def _cutoffs(given: list[str]) -> tuple[int, ...]:
+    """The cutoffs, with commas between them or one for each option."""
+    words = [word.strip() for words in given for word in words.split(",")]
+    if not all(word.isdecimal() and int(word) for word in words):
+        raise ConfigError(
+            "a cut-off is no length of a list",
+            where="--k",
+            found=", ".join(given),
+            wanted="whole numbers from 1, as --k 20 or --k 5,10,20",
+        )
+    return tuple(sorted({int(word) for word in words}))
+
+
+def _require_fair(
+    model: Artifact, rival: Artifact | None, test: Interactions, where: str, *, allow: bool
+) -> None:
+    """Refuse pairs that a model was trained on, and tell those that it cannot hit."""
+    from ratiorec.evaluation.reach import Reach, require_held_out, require_same_seen
+
+    reach = Reach.of(test, model.users, model.items, model.seen)
+    if not allow:
+        require_held_out(reach.counts, where=where, override="--allow-seen")
+    if rival is not None and not allow:
+        theirs = Reach.of(test, rival.users, rival.items, rival.seen)
+        require_same_seen(reach, theirs, where="--against", override="--allow-seen")
+    for line in reach.counts.told():
+        o.say(f"note: {line}")
+
+
+def _judged(
+    model: Artifact, test: Interactions, ks: tuple[int, ...], on_unknown: Literal["raise", "skip"]
+) -> Report:
+    """The report on a model; an unknown id is told in the spelling of the command line."""
+    try:
+        return model.evaluate(test, ks, on_unknown=on_unknown, allow_seen=True)
+    except UnknownIdError as error:
+        wanted = error.wanted.replace('on_unknown="skip"', "--on-unknown skip")
+        raise UnknownIdError(
+            error.what, where=error.where, found=error.found, wanted=wanted
+        ) from None
 
 
 def _own_test_part(model: Artifact, source: o.Source) -> Interactions:
@@ -111,14 +165,30 @@ def _test_pairs(test: Path | None, data: str | None, source: o.Source) -> Intera
 
 
 def _print_report(result: dict[str, Any]) -> None:
-    typer.echo(f"{result['users']:,} users; {result['definition']}")
+    """The figures, beside them those over the pairs that can be hit where these are others."""
+    pairs, reachable = result["pairs"], result["of_reachable"]
+    judged = pairs["total"] - pairs["unknown_user"] - pairs["unknown_item"]
+    typer.echo(f"{result['users']:,} users, {judged:,} test pairs")
+    if pairs["seen"]:
+        typer.echo(f"{'':>20}{'all of them':<26}of reachable: {reachable['users']:,} users")
     for name, figure in result["metrics"].items():
-        interval = "" if figure["low"] is None else f"  [{figure['low']:.4f}, {figure['high']:.4f}]"
-        typer.echo(f"{name:>16}  {figure['value']:.4f}{interval}")
+        line = f"{name:>18}  {_figure(figure):<26}"
+        if pairs["seen"] and name in reachable["metrics"]:
+            line += _figure(reachable["metrics"][name])
+        typer.echo(line.rstrip())
     if "against" in result:
         typer.echo(f"against {result['against']['model']} (paired, this minus that):")
         for name, line in result["against"]["metrics"].items():
             typer.echo(
-                f"{name:>16}  {line['difference']:+.4f}  [{line['low']:+.4f}, {line['high']:+.4f}]"
+                f"{name:>18}  {line['difference']:+.4f}  [{line['low']:+.4f}, {line['high']:+.4f}]"
                 f"  p = {line['p_value']:.2g}"
             )
+    typer.echo("\n" + textwrap.fill(result["definition"], 100))
+
+
+def _figure(figure: dict[str, float | None]) -> str:
+    """`0.1669  [0.1601, 0.1735]`."""
+    value, low, high = (figure[name] for name in ("value", "low", "high"))
+    if value is None:
+        return "unknown"
+    return f"{value:.4f}" + ("" if low is None else f"  [{low:.4f}, {high:.4f}]")

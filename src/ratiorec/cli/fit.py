@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ratiorec.model.artifact import Artifact
     from ratiorec.settings import BlendSettings
     from ratiorec.tracking.tracker import Tracker
-    from ratiorec.training.fit import Observer
+    from ratiorec.training.fit import FitOptions, Observer
 
 
 EXAMPLES = """Examples:
@@ -117,6 +117,7 @@ def fit(
         _write_record(model, record, validation, started_from)
     Checkpoints(folder).remove()
     summary = _summary(model, output)
+    _tell_of_budget(model.card, settings, fit_options)
     if json:
         o.print_json(summary)
     else:
@@ -182,9 +183,14 @@ def _train(
     tell: Observer,
 ) -> Artifact:
     from ratiorec.cli.progress import FitProgress, stop_on_interrupt
+    from ratiorec.settings import AutoSettings
+    from ratiorec.training.auto import DEFAULT_SECONDS
     from ratiorec.training.experiment import fit as run_fit
 
-    with stop_on_interrupt() as stop_requested, FitProgress() as progress:
+    seconds = fit_options.max_seconds
+    if isinstance(settings, AutoSettings) and math.isinf(seconds):
+        seconds = DEFAULT_SECONDS
+    with stop_on_interrupt() as stop_requested, FitProgress(seconds) as progress:
 
         def observe(event: Any) -> None:
             progress(event)
@@ -214,8 +220,8 @@ def _write_record(model: Artifact, path: Path, validation: float, started_from: 
 
 
 def _summary(model: Artifact, output: Path) -> dict[str, Any]:
-    names = ("preset", "seed", "device", "steps", "epochs", "seconds", "peak_memory_mb")
-    summary = {name: model.card[name] for name in names}
+    names = ("preset", "seed", "device", "steps", "epochs", "stopped_by", "seconds")
+    summary = {name: model.card[name] for name in (*names, "peak_memory_mb")}
     if "peak_device_memory_mb" in model.card:
         summary["peak_device_memory_mb"] = model.card["peak_device_memory_mb"]
     if "members" in model.card:
@@ -227,6 +233,38 @@ def _summary(model: Artifact, output: Path) -> dict[str, Any]:
         "test": model.card["test"],
         "model": str(output),
     }
+
+
+def _tell_of_budget(card: Mapping[str, Any], settings: Any, asked: FitOptions) -> None:
+    """One line where the time was too short: what was kept, and how far it is from converged."""
+    planned = getattr(getattr(settings, "training", None), "epochs", None)
+    is_cut = asked.validation == 0 and planned is not None and card["epochs"] < planned
+    if math.isinf(asked.max_seconds) or (card["stopped_by"] != "time budget" and not is_cut):
+        return
+    judged = [record["validation"]["ndcg@20"] for record in card["curve"] if "validation" in record]
+    of = "" if planned is None else f" of up to {planned:,}"
+    o.say(
+        f"warning: --max-seconds {asked.max_seconds:g} ended the training: the model of step "
+        f"{card['steps']:,} is kept (epoch {card['epochs']:g}{of}); "
+        f"{_far_from_converged(judged)}; more --max-seconds, or --preset auto, which chooses what "
+        "fits the time"
+    )
+
+
+def _far_from_converged(judged: Sequence[float]) -> str:
+    """What the validations say: still rising, or not; too few say nothing.
+
+    >>> _far_from_converged([0.1, 0.2, 0.25])
+    'not converged: ndcg@20 still rose from 0.2000 to 0.2500 at the last of 3 validations'
+    """
+    if len(judged) < 2:
+        return "it was validated at most once, so nothing says how far it is from converged"
+    best, last = max(judged[:-1]), judged[-1]
+    if last > best:
+        gain = f"ndcg@20 still rose from {best:.4f} to {last:.4f}"
+        return f"not converged: {gain} at the last of {len(judged)} validations"
+    stale = len(judged) - 1 - judged.index(best)
+    return f"nearly converged: no gain at the last {stale} of {len(judged)} validations"
 
 
 def _print_summary(summary: dict[str, Any]) -> None:

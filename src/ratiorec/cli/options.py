@@ -5,24 +5,36 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from ratiorec.errors import DataError, DataNotFoundError, MissingExtraError
+from ratiorec.errors import (
+    ConfigError,
+    DataError,
+    DataNotFoundError,
+    MissingExtraError,
+    unknown_choice,
+)
 
 if TYPE_CHECKING:
     from ratiorec.data.interactions import Dataset
 
 
 Data = Annotated[
-    str, typer.Argument(metavar="DATA", help="A file, a LightGCN folder, or a benchmark's name.")
+    str,
+    typer.Argument(
+        metavar="DATA",
+        help="A file, a folder or pattern of table parts, - for standard input, a LightGCN folder, "
+        "or a benchmark's name.",
+    ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
 DataDir = Annotated[
@@ -45,6 +57,14 @@ ValidationBy = Annotated[
         "source, or as all after a moment in time.",
         metavar="random|last|time",
     ),
+]
+
+At = Annotated[
+    str | None,
+    typer.Option(help="Hold out what first comes at this moment or later.", metavar="2026-05-01"),
+]
+LastDays = Annotated[
+    float | None, typer.Option(help="Hold out what first comes in the last so many days.")
 ]
 
 
@@ -92,6 +112,21 @@ class Source:
             "--header/--no-header", help="First line holds names; found by itself if left."
         ),
     ] = None
+    sql: Annotated[
+        str | None,
+        typer.Option(
+            help="Query for the pairs; DATA is then a DuckDB file, :memory: for queries over "
+            "files, or a database's address.",
+            metavar="SELECT",
+        ),
+    ] = None
+    on_bad_rows: Annotated[
+        str,
+        typer.Option(help="Stop at rows that cannot be used, or skip them.", metavar="stop|skip"),
+    ] = "stop"
+    bad_rows_file: Annotated[
+        Path | None, typer.Option(help="File to write the skipped rows to.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -112,18 +147,39 @@ class WeightedSource(TimedSource):
 
 
 def load_data(data: str, source: Source) -> Dataset:
-    """The data set that the options describe."""
+    """The data set that the options describe; what was read of a file is said."""
     from ratiorec.data.benchmarks import load
-    from ratiorec.data.formats import Columns
+    from ratiorec.data.formats import Columns, read_sql
+    from ratiorec.data.interactions import Dataset
 
-    roles = {role: getattr(source, f"{role}_column", None) for role in get_type_hints(Columns)}
-    return load(
-        data,
-        data_dir=source.data_dir,
-        columns=Columns(**roles),
-        delimiter=source.delimiter,
-        header=source.header,
-    )
+    # a column that the command has no option for is not used, so that it may hold anything
+    roles = {role: getattr(source, f"{role}_column", "") for role in get_type_hints(Columns)}
+    options: dict[str, Any] = {
+        "columns": Columns(**roles),
+        "on_bad_rows": source.on_bad_rows,
+        "bad_rows_file": source.bad_rows_file,
+    }
+    try:
+        if source.sql is not None:
+            dataset = Dataset("query", read_sql(source.sql, data, **options))
+        else:
+            options |= {"delimiter": source.delimiter, "header": source.header}
+            dataset = load(data, data_dir=source.data_dir, **options)
+    except DataError as error:
+        error.wanted = re.sub(r"columns=Columns\((.*?)\)", _column_flags, error.wanted)
+        raise
+    if (reading := dataset.train.reading) is not None:
+        for line in reading.lines():
+            say(line)
+        if reading.n_dropped and source.bad_rows_file is None:
+            say("note: --bad-rows-file FILE writes them to a file")
+    return dataset
+
+
+def _column_flags(columns: re.Match[str]) -> str:
+    """The options for columns that are told as arguments of `Columns`."""
+    given = re.findall(r"(\w+)=(['\"])(.*?)\2(?:, |$)", columns[1])
+    return " ".join(f"--{role}-column {shlex.quote(name)}" for role, _, name in given)
 
 
 def tell_of_weights(dataset: Dataset) -> None:
@@ -133,6 +189,24 @@ def tell_of_weights(dataset: Dataset) -> None:
     if sentence := weights_are_ignored(dataset.train):
         say(f"warning: {sentence}")
         warnings.filterwarnings("ignore", message=sentence)  # every fit would say it again
+
+
+def split_by(
+    by: str | None, at: str | None, last_days: float | None, *, choices: Sequence[str], where: str
+) -> str:
+    """How pairs are held out: as asked for, by time where a moment is given, else as the first."""
+    cut = "--at" if at is not None else "--last-days"
+    if at is None and last_days is None:
+        by = by or choices[0]
+    elif by not in (None, "time"):
+        raise ConfigError(
+            f"{cut} is a cut in time", where=where, found=str(by), wanted=f"{where} time, or none"
+        )
+    else:
+        by = "time"
+    if by not in choices:
+        raise unknown_choice("unknown split", by, choices, where=where)
+    return by
 
 
 def tell_of_order(dataset: Dataset, validation_by: str | None) -> None:

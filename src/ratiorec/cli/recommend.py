@@ -25,6 +25,8 @@ EXAMPLES = """Examples:
 
   ratiorec recommend model --all -o lists.parquet
 
+  ratiorec recommend model --users users.txt -o lists.csv
+
   ratiorec recommend model --all -o sqlite:///lists.db --table homepage
 
   ratiorec recommend model --history tea,jam
@@ -34,6 +36,8 @@ EXAMPLES = """Examples:
 SIMILAR_EXAMPLES = """Examples:
 
   ratiorec similar model --item 1234 -k 5
+
+  ratiorec similar model --item 1234 --item 99 -o similar.csv
 """
 
 
@@ -75,7 +79,7 @@ class SinkGroup:
         typer.Option(
             "-o",
             "--output",
-            help="Parquet file to write, or a database: sqlite:///FILE, "
+            help="Parquet or CSV file to write, or a database: sqlite:///FILE, "
             "postgresql://USER@HOST/NAME.",
         ),
     ] = None
@@ -186,23 +190,29 @@ def _put_out_histories(
     lists: Recommendations, history: list[str], sink: Sink | None, *, json: bool
 ) -> None:
     """Lists of new users, who are called by their place in the query."""
-    from ratiorec.scorers.table import write_parquet
-    from ratiorec.sinks import ParquetFile, Tally
+    from ratiorec.sinks import Tally
 
     tally = Tally.of(lists)
     _require_lists(tally.n_users, tally.n_users - tally.n_without, "--history", history)
     if sink is None:
         _print_out([lists], json=json)
         return
-    if not isinstance(sink, ParquetFile):
+    _write_file(lists, sink, "lists for histories")
+    _print_summary(tally, sink, json=json)
+
+
+def _write_file(lists: Recommendations, sink: Sink, what: str) -> None:
+    """Lists that are no job of known users: a table of a database could not go on with them."""
+    from ratiorec.sinks import FileOfParts
+
+    if not isinstance(sink, FileOfParts):
         raise ConfigError(
-            "lists for histories are written as Parquet",
+            f"{what} are written to a file",
             where="-o",
             found=sink.where,
-            wanted="a file name that ends in .parquet, or --json",
+            wanted="a file name that ends in .parquet or .csv, or --json",
         )
-    write_parquet([lists], sink.path)
-    _print_summary(tally, sink, json=json)
+    sink.write_at_once(lists)
 
 
 def _require_lists(n_users: int, n_with: int, option: str, values: list[str]) -> None:
@@ -264,14 +274,22 @@ def similar(
     model: o.Model,
     item: Annotated[list[str], typer.Option("--item", help="Item id; repeatable.")],
     k: o.K = None,
+    output: Annotated[
+        str | None, typer.Option("-o", "--output", help="Parquet or CSV file to write.")
+    ] = None,
     json: o.Json = False,
 ) -> None:
     """The items nearest to an item."""
     from ratiorec.model.artifact import Artifact
+    from ratiorec.sinks import Tally, sink_of
 
+    sink = None if output is None else sink_of(output)
     artifact = Artifact.load(model)
-    rows = artifact.similar(item, _list_length(k, len(artifact.items))).to_dicts()
-    if json:
-        o.print_json({"similar": rows})
+    found = artifact.similar(item, _list_length(k, len(artifact.items)))
+    if sink is not None:
+        _write_file(found, sink, "similar items")
+        _print_summary(Tally.of(found), sink, json=json)
+    elif json:
+        o.print_json({"similar": found.to_dicts()})
     else:
-        _print_rows(rows, "similar")
+        _print_rows(found.to_dicts(), "similar")

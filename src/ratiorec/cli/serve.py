@@ -66,7 +66,7 @@ def serve(
     json: o.Json = False,
 ) -> None:
     """Answer requests over HTTP until SIGTERM or SIGINT."""
-    for package in EXTRAS["serve"]:
+    for package in EXTRAS["serve"].modules:
         require_extra(package, "serve", where="ratiorec serve")
     from ratiorec.serve.models import ModelInUse
     from ratiorec.serve.security import Keys

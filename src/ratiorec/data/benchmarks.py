@@ -11,6 +11,8 @@ from pathlib import Path
 
 from ratiorec.data.download import HttpDownload, Progress, extract_from_wheel, require_web_address
 from ratiorec.data.formats import Columns, read, read_lightgcn
+from ratiorec.data.formats.files import PACKED_SUFFIXES, STDIN, has_tables, is_pattern
+from ratiorec.data.formats.reading import OnBadRows
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.registry import (
     BENCHMARKS,
@@ -31,20 +33,25 @@ def load(
     columns: Columns = Columns(),  # noqa: B008 - frozen
     delimiter: str | None = None,
     header: bool | None = None,
+    on_bad_rows: OnBadRows = "stop",
+    bad_rows_file: str | os.PathLike[str] | None = None,
     registry: Mapping[str, Benchmark] = BENCHMARKS,
 ) -> Dataset:
-    """Load a file with pairs, a folder in LightGCN form, or a benchmark by its name.
+    """Load files with pairs, a folder in LightGCN form, or a benchmark by its name.
 
     A benchmark is looked for in `data_dir`, then in $RATIOREC_DATA, then in the user cache. A
     folder of that name in the working folder comes first, and is a copy of the benchmark like
     any other; `./gowalla` is a folder of one's own.
 
     Args:
-        data: The path or the name.
+        data: The path or the name; a folder or pattern of table parts, or - for standard input,
+            as `read` knows them.
         data_dir: A folder with one folder for each benchmark.
         columns: Which column of a file is what.
         delimiter: What stands between the cells of a text file.
         header: Whether a text file begins with column names.
+        on_bad_rows: Whether rows that cannot be used stop the reading or are left out.
+        bad_rows_file: Where to write the rows that are left out.
         registry: The benchmarks that have a name.
 
     Raises:
@@ -52,14 +59,35 @@ def load(
         DataError: It cannot be read, or a benchmark's pairs are not those registered.
     """
     path = Path(data)
-    if path.exists() and not path.is_dir():
-        pairs = read(path, columns=columns, delimiter=delimiter, header=header)
-        return Dataset(Path(path.name.removesuffix(".gz")).stem, pairs)
+    is_folder = path.is_dir()
+    if is_folder and data in registry:
+        return _load_benchmark(registry[str(data)], data_dir)
+    if is_folder and ((path / "train.txt").exists() or not has_tables(path)):
+        return read_lightgcn(path)
+    if str(data) == STDIN or path.exists() or is_pattern(data):
+        pairs = read(
+            data,
+            columns=columns,
+            delimiter=delimiter,
+            header=header,
+            on_bad_rows=on_bad_rows,
+            bad_rows_file=bad_rows_file,
+        )
+        return Dataset(_name_of(path), pairs)
     if isinstance(data, str) and data in registry:
         return _load_benchmark(registry[data], data_dir)
-    if path.is_dir():
-        return read_lightgcn(path)
     raise _unknown(str(data), registry)
+
+
+def _name_of(path: Path) -> str:
+    """The name of a data set: that of its file, or of the folder that its parts lie in."""
+    if str(path) == STDIN:
+        return "stdin"
+    if path.is_file():
+        packed = path.suffix.lower() in PACKED_SUFFIXES
+        return (path.with_suffix("") if packed else path).stem
+    folders = (part for part in (path, *path.parents) if not is_pattern(part))
+    return next(folders).resolve().name
 
 
 def fetch(

@@ -6,13 +6,16 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ratiorec.data.vocabulary import Vocabulary, merge_pairs, row_ends
 from ratiorec.errors import DataError, UnknownIdError, unknown_choice
+
+if TYPE_CHECKING:
+    from ratiorec.data.formats.reading import OnBadRows, Reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +24,8 @@ class Interactions:
 
     The items of user u are `indices[indptr[u]:indptr[u + 1]]`, sorted. `weights`, `timestamps` and
     `order`, where given, stand beside `indices`; `order` is the place of each pair in a source that
-    has no timestamps. A user may have no pair.
+    has no timestamps. Of repeats `timestamps` has the latest, and `earliest` the first, where the
+    source had any. A user may have no pair. `reading` says what was taken from the source.
     """
 
     users: Vocabulary
@@ -31,6 +35,8 @@ class Interactions:
     weights: NDArray[np.float32] | None = None
     timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
     order: NDArray[np.int32] | None = None
+    earliest: NDArray[np.int64] | NDArray[np.float64] | None = None
+    reading: Reading | None = None
 
     @classmethod
     def from_indices(
@@ -63,15 +69,19 @@ class Interactions:
         *,
         weights: Iterable[Any] | None = None,
         timestamps: Iterable[Any] | None = None,
+        on_bad_rows: OnBadRows = "stop",
     ) -> Interactions:
         """Pairs given as two columns of ids, with or without weights and times.
 
         >>> Interactions.from_pairs(["ann", "bob", "ann"], [10, 10, 30]).n_pairs
         3
         """
+        from ratiorec.data.formats.reading import BadRows
         from ratiorec.data.formats.tables import interactions_from_pairs
 
-        return interactions_from_pairs(user_ids, item_ids, weights=weights, timestamps=timestamps)
+        return interactions_from_pairs(
+            user_ids, item_ids, weights=weights, timestamps=timestamps, bad=BadRows(on_bad_rows)
+        )
 
     @classmethod
     def from_frame(
@@ -82,6 +92,7 @@ class Interactions:
         item: str | int | None = None,
         weight: str | int | None = None,
         timestamp: str | int | None = None,
+        on_bad_rows: OnBadRows = "stop",
     ) -> Interactions:
         """Pairs from a pandas or polars frame, an Arrow table or a record batch.
 
@@ -89,9 +100,11 @@ class Interactions:
         (`formats.Columns`), and an empty name leaves weight or timestamp out.
         """
         from ratiorec.data.formats import Columns
+        from ratiorec.data.formats.reading import BadRows
         from ratiorec.data.formats.tables import interactions_from_frame
 
-        return interactions_from_frame(frame, Columns(user, item, weight, timestamp))
+        columns = Columns(user, item, weight, timestamp)
+        return interactions_from_frame(frame, columns, bad=BadRows(on_bad_rows))
 
     @classmethod
     def from_csr(
@@ -164,6 +177,7 @@ class Interactions:
             weights=None if self.weights is None else self.weights[mask],
             timestamps=None if self.timestamps is None else self.timestamps[mask],
             order=None if self.order is None else self.order[mask],
+            earliest=None if self.earliest is None else self.earliest[mask],
         )
 
     def known_to(self, users: Vocabulary, items: Vocabulary) -> NDArray[np.bool_]:

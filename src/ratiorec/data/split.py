@@ -8,7 +8,8 @@ timestamps or order where time decides, and the generator where chance does.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
@@ -20,6 +21,7 @@ from ratiorec.errors import ConfigError, DataError, require_range
 
 _ROUNDING = 1e-9  # 0.29 · 50 is 14.499999999999998 in binary, and means 14.5
 _NO_SHARE = "not a share of the pairs"
+_SECONDS_OF_THREE_YEARS = 1e8  # smaller numbers are days, or mere counters
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,12 +31,14 @@ class Split:
     `n_users_kept_whole` have pairs in `train` only: they had too few to lose one, or none
     after the cut. `n_users_unseen` have pairs in `held_out` only, which happens when a cut in
     time comes before their first pair; a model trained on `train` knows nothing of them.
+    `n_repeats` pairs of `train` come again after such a cut.
     """
 
     train: Interactions
     held_out: Interactions
     n_users_kept_whole: int
     n_users_unseen: int = 0
+    n_repeats: int = 0
 
     @property
     def judged(self) -> Interactions:
@@ -111,7 +115,7 @@ class TimeSplit:
         require_range("TimeSplit.fraction", self.fraction, above=0, below=1, what=_NO_SHARE)
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator | None = None) -> Split:
-        times = np.sort(_timestamps(data, splitter="TimeSplit"))
+        times = np.sort(_first_times(data, splitter="TimeSplit"))
         n_later = int(np.floor(self.fraction * len(times) + 0.5 + _ROUNDING))
         last_before_the_latest = np.searchsorted(times, times[-1]) - 1
         last_kept = min(len(times) - 1 - n_later, last_before_the_latest)
@@ -120,17 +124,21 @@ class TimeSplit:
 
 @dataclass(frozen=True)
 class SplitAt:
-    """All pairs after a moment, which is given in the unit of the timestamps.
+    """All pairs that first come after a moment, which is in the unit of the timestamps.
 
-    Nothing after the cut is ever in `train`: a user whose every pair is later is held out
-    whole and counted in `n_users_unseen`, for training on those pairs would tell the model the
-    future. `Split.judged` leaves such users out where a model must know its users.
+    A pair that comes before the cut and again after it is a training pair: a model that has seen
+    an item does not list it, so the repeat is no test of it, and is only counted (`n_repeats`). In
+    `train` it has its first timestamp; its weight is that of all its repeats.
+
+    Nothing after the cut is ever in `train`: a user whose every pair is later is held out whole
+    and counted in `n_users_unseen`, for training on those pairs would tell the model the future.
+    `Split.judged` leaves such users out where a model must know its users.
     """
 
     time: float
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator | None = None) -> Split:
-        times = _timestamps(data, splitter="SplitAt")
+        times = _first_times(data, splitter="SplitAt")
         later = times > self.time
         if later.all() or not later.any():
             raise DataError(
@@ -139,7 +147,91 @@ class SplitAt:
                 found=f"timestamps from {times.min()} to {times.max()}",
                 wanted="pairs up to the cut and pairs after it",
             )
-        return _parts(data, later)
+        split = _parts(data, later)
+        train = split.train
+        if train.earliest is None or train.timestamps is None:
+            return split
+        again = train.timestamps > self.time
+        known = np.where(again, train.earliest, train.timestamps)
+        return replace(split, train=replace(train, timestamps=known), n_repeats=int(again.sum()))
+
+
+def cut_in_time(
+    data: Interactions, fraction: float, *, at: str | None = None, last_days: float | None = None
+) -> TimeSplit | SplitAt:
+    """The split at `--at`, a date or a number in the unit of the timestamps, or by `--last-days`.
+
+    With neither, the share of `--fraction`. What comes at the moment itself is held out.
+    """
+    if at is None and last_days is None:
+        return TimeSplit(fraction)
+    if at is not None and last_days is not None:
+        where, wanted = "--at, --last-days", "one of them"
+        raise ConfigError("a split needs one cut", where=where, found="both", wanted=wanted)
+    times = _first_times(data, splitter="--at" if last_days is None else "--last-days")
+    if last_days is not None:
+        require_range("--last-days", last_days, above=0, what="no days would be held out")
+        latest = float(np.asarray(data.timestamps).max())
+        return SplitAt(latest - last_days * 86_400 * _ticks_per_second(times))
+    return SplitAt(float(np.nextafter(_moment(str(at), times), -np.inf)))
+
+
+def _moment(text: str, times: NDArray[Any]) -> float:
+    """A date in the unit of the timestamps, in UTC where it names no time zone; or a number."""
+    try:
+        return float(text)
+    except ValueError:
+        pass
+    try:
+        date = datetime.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            "the cut is no moment",
+            where="--at",
+            found=repr(text),
+            wanted="a date such as 2026-05-01 or 2026-05-01T12:00, or a number in the unit of "
+            "the timestamps",
+        ) from None
+    date = date if date.tzinfo else date.replace(tzinfo=UTC)
+    return date.timestamp() * _ticks_per_second(times)
+
+
+def _ticks_per_second(times: NDArray[Any]) -> float:
+    """The unit of timestamps since 1970, told by their size: 1 for seconds, 10⁶ for dates."""
+    largest = float(np.abs(times).max())
+    if largest < _SECONDS_OF_THREE_YEARS:
+        raise DataError(
+            "the timestamps are no dates",
+            where="--at, --last-days",
+            found=f"numbers from {times.min()} to {times.max()}",
+            wanted="dates, or seconds, milliseconds, microseconds or nanoseconds since 1970; "
+            "else --at with a number in their unit, or --fraction",
+        )
+    units = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (np.inf, 1e9))
+    return next(ticks for bound, ticks in units if largest < bound)
+
+
+@dataclass(frozen=True)
+class Folds:
+    """Each user's pairs dealt by chance into n parts, of which each is held out once.
+
+    A user with a single pair stays whole in all of them.
+    """
+
+    n: int = 5
+
+    def __post_init__(self) -> None:
+        require_range("Folds.n", self.n, at_least=2, what="too few folds")
+
+    def __call__(self, data: Interactions, *, rng: np.random.Generator) -> list[Split]:
+        order = np.lexsort((rng.random(data.n_pairs), data.pair_users))
+        places = np.arange(data.n_pairs) - np.repeat(data.indptr[:-1], data.user_degrees)
+        # users begin at any fold, or the first would have the odd pair of everybody
+        starts = rng.integers(self.n, size=data.n_users)
+        folds = np.empty(data.n_pairs, np.int64)
+        folds[order] = (places + starts[data.pair_users]) % self.n
+        folds[data.user_degrees[data.pair_users] == 1] = -1
+        return [_parts(data, folds == fold) for fold in range(self.n)]
 
 
 VALIDATION_BY: Mapping[str, Callable[[float], Callable[..., Split]]] = MappingProxyType(
@@ -215,7 +307,8 @@ def _parts(data: Interactions, is_held_out: NDArray[np.bool_]) -> Split:
     return Split(train, held_out, int((stays & ~leaves).sum()), int((leaves & ~stays).sum()))
 
 
-def _timestamps(data: Interactions, *, splitter: str) -> NDArray[Any]:
+def _first_times(data: Interactions, *, splitter: str) -> NDArray[Any]:
+    """When each pair came first."""
     if data.timestamps is None or not data.n_pairs:
         raise DataError(
             "a split by time needs pairs with timestamps",
@@ -223,4 +316,4 @@ def _timestamps(data: Interactions, *, splitter: str) -> NDArray[Any]:
             found="no timestamps" if data.n_pairs else "no pairs",
             wanted="pairs with a timestamp column",
         )
-    return data.timestamps
+    return data.timestamps if data.earliest is None else data.earliest

@@ -15,7 +15,9 @@ from ratiorec.errors import DataError, UnknownIdError
 
 OnUnknown = Literal["raise", "skip", "fallback"]
 
-_UUID = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+UUID_TEXT = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
+WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]*)(\.0+)?")
+"""An integer as it is printed, or as a column of floats prints it; not 007."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +96,12 @@ class Vocabulary:
     def _find(self, identifier: Any) -> int:
         native = self.native(identifier)
         index = self._index.get(native, -1)
-        if index < 0 and isinstance(native, str) and _UUID.fullmatch(native):
+        if index >= 0 or not isinstance(native, str):
+            return index
+        if UUID_TEXT.fullmatch(native):
             return self._index.get(native.lower(), -1)  # a UUID means the same in capitals
+        if whole := WHOLE_NUMBER.fullmatch(native):  # 3 and 3.0 are one id, whichever is stored
+            return self._index.get(whole[1] if whole[2] else f"{native}.0", -1)
         return index
 
     def native(self, identifier: Any) -> Any:
@@ -119,12 +125,9 @@ class Vocabulary:
 
 
 def _as_integer(text: str) -> int | str:
-    """The integer that is written exactly so; "007" and "1_000" stay text."""
-    try:
-        number = int(text)
-    except ValueError:
-        return text
-    return number if str(number) == text else text
+    """The integer that is written so, or as 7.0; "007" and "1_000" stay text."""
+    whole = WHOLE_NUMBER.fullmatch(text)
+    return int(whole[1]) if whole else text
 
 
 def _stored(ids: Any, kind: str) -> NDArray[Any]:
@@ -164,6 +167,7 @@ class MergedPairs(NamedTuple):
     weights: NDArray[np.float32] | None = None
     timestamps: NDArray[np.int64] | NDArray[np.float64] | None = None
     order: NDArray[np.int32] | None = None
+    earliest: NDArray[np.int64] | NDArray[np.float64] | None = None
 
 
 def merge_pairs(
@@ -175,7 +179,10 @@ def merge_pairs(
     timestamps: ArrayLike | None = None,
     order: ArrayLike | None = None,
 ) -> MergedPairs:
-    """Sort the pairs and merge repeats: weights add up, the latest timestamp and place stay."""
+    """Sort the pairs and merge repeats: weights add up, the latest timestamp and place stay.
+
+    Where there are repeats with timestamps, the earliest stay too.
+    """
     n_users, n_items = shape
     _check_lengths(len(users), items=items, weights=weights, timestamps=timestamps, order=order)
     _check_range(users, n_users, "user")
@@ -188,12 +195,14 @@ def merge_pairs(
         return MergedPairs(row_ends(key // width, n_users), (key % width).astype(np.int32))
     rows = _sort(users, key, n_users * width)
     starts = _starts_of_runs(key)
+    times = None if timestamps is None else _as_times(timestamps)[rows]
     columns = (
         None if weights is None else _add_up(_as_weights(weights)[rows], key, starts),
-        None if timestamps is None else _latest(_as_times(timestamps)[rows], starts),
+        None if times is None else _latest(times, starts),
         None if order is None else _latest(np.asarray(order, np.int32)[rows], starts),
+        None if times is None or len(starts) == len(key) else np.minimum.reduceat(times, starts),
     )
-    del rows  # its memory is needed below
+    del rows, times  # their memory is needed below
     key = key if len(starts) == len(key) else key[starts]
     return MergedPairs(row_ends(key // width, n_users), (key % width).astype(np.int32), *columns)
 

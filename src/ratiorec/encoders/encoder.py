@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ratiorec.batches.users import AnyBatch, ItemGroup
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.settings import Factorisation, LightGCN, Spectral, TableInit
-from ratiorec.kernels.sparse import Adjacency, SparseRows, mean_of_powers, sparse_rows
+from ratiorec.kernels.blocks import Adjacency, SparseRows, mean_of_powers, sparse_rows
 from ratiorec.scorers import InnerProduct, StoredScorer
 from ratiorec.scorers.scorer import Pairs
 from ratiorec.shapes import Embeddings, NodeFactors, Scalar

@@ -1,13 +1,13 @@
-"""Evaluation of rankings on held-out pairs, with intervals and paired comparisons."""
+"""Evaluation of rankings on held-out pairs, with intervals."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError, require_range, unknown_choice
 from ratiorec.evaluation import metrics
+from ratiorec.evaluation.beyond import Background
+from ratiorec.evaluation.intervals import Estimate, Interval, intervals_of, mean
+from ratiorec.evaluation.reach import PairCounts, n_seen_of
+from ratiorec.plain import html_table, text_table
 from ratiorec.scorers import Indices, Scorer
 from ratiorec.scorers.scorer import Pairs, pairs_of
 from ratiorec.scorers.table import arrow_column, write_table
@@ -24,24 +28,15 @@ if TYPE_CHECKING:
     import pyarrow
 
 
-N_RESAMPLES = 1000
-_DRAWS_AT_ONCE = 2**21
-
-
-class Interval(NamedTuple):
-    """The middle 95 % of what resampling the users gives."""
-
-    low: float
-    high: float
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Report:
     """Every metric for every user judged.
 
     `users` are the dense indices of the users judged, `per_user` holds an array beside them for
-    each metric ("recall@20", …), and `coverage` one number for each K. `user_ids`, where known,
-    are the same users to the outside world.
+    each metric ("recall@20", …), where NaN is a user who has no such figure, and `coverage` one
+    number for each K. `together` are other figures of all lists, with intervals. `user_ids`, where
+    known, are the same users to the outside world. `pairs` counts the test pairs, and
+    `of_reachable` judges by those alone that a list can hit, of the users who have any.
     """
 
     users: Indices
@@ -49,36 +44,63 @@ class Report:
     coverage: Mapping[str, float] = field(default_factory=dict)
     user_ids: NDArray[Any] | None = None
     seed: int = 0
+    together: Mapping[str, Estimate] = field(default_factory=dict)
+    pairs: PairCounts | None = None
+    of_reachable: Report | None = None
 
     def value(self, name: str) -> float:
-        """The mean of one metric over the users judged, or the coverage."""
+        """The mean of one metric over the users judged, or the figure of all lists."""
         if name in self.coverage:
             return self.coverage[name]
+        if name in self.together:
+            return self.together[name].value
         if name not in self.per_user:
-            names = [*self.per_user, *self.coverage]
+            names = [*self.per_user, *self.coverage, *self.together]
             raise unknown_choice("no such metric in this report", name, names, where="metric")
-        return float(self.per_user[name].mean())
+        return mean(self.per_user[name])
 
     @cached_property
     def intervals(self) -> dict[str, Interval]:
-        """95 % percentile bootstrap intervals over the users, the same for the same seed."""
-        return dict(zip(self.per_user, _bootstrap(self.per_user, self.seed), strict=True))
+        """95 % intervals over the users, the same for the same seed (theory: M14)."""
+        together = {name: Interval(low, high) for name, (_, low, high) in self.together.items()}
+        return intervals_of(self.per_user, self.seed) | together
 
     def to_json(self) -> dict[str, Any]:
-        """The report in plain types; coverage is no mean over users and has no interval."""
+        """The report in plain types; what is not known is None."""
+        result = {**self._figures(), "definition": metrics.DEFINITION}
+        if self.pairs is None:
+            return result
+        reachable = result if self.of_reachable is None else self.of_reachable._figures()
         judged = {
-            name: {"value": self.value(name), "low": interval.low, "high": interval.high}
-            for name, interval in self.intervals.items()
+            name: line for name, line in reachable["metrics"].items() if metrics.is_accuracy(name)
         }
-        covered = {
-            name: {"value": value, "low": None, "high": None}
-            for name, value in self.coverage.items()
-        }
+        of_reachable = {"metrics": judged, "users": reachable["users"]}
+        return result | {"pairs": self.pairs.to_json(), "of_reachable": of_reachable}
+
+    def _figures(self) -> dict[str, Any]:
+        ends = self.intervals | dict.fromkeys(self.coverage, (None, None))
         return {
-            "metrics": judged | covered,
+            "metrics": {
+                name: {"value": _plain(self.value(name)), "low": _plain(low), "high": _plain(high)}
+                for name, (low, high) in ends.items()
+            },
             "users": len(self.users),
-            "definition": metrics.DEFINITION,
         }
+
+    def _rows(self) -> list[tuple[str, str, str]]:
+        rows = [(f"{len(self.users):,} users", "mean", "95 %")]
+        for name, line in self._figures()["metrics"].items():
+            value, low, high = ("" if end is None else f"{end:.4f}" for end in line.values())
+            rows.append((name, value, f"{low} to {high}" if low else ""))
+        return rows
+
+    def __repr__(self) -> str:
+        told = [] if self.pairs is None else self.pairs.told()
+        return "\n".join(["Report", text_table(self._rows()), *told])
+
+    def _repr_html_(self) -> str:
+        told = "" if self.pairs is None else "; ".join(self.pairs.told())
+        return html_table(self._rows(), caption=told)
 
     def per_user_table(self, users: Vocabulary | None = None) -> pyarrow.Table:
         """One row for each user judged, by the ids of the report or of `users`, else by index."""
@@ -86,7 +108,10 @@ class Report:
 
         judged = self.users if self.user_ids is None else self.user_ids
         judged = judged if users is None else users.ids[self.users]
-        return pyarrow.table({"user_id": arrow_column(judged), **self.per_user})
+        figures = {
+            name: pyarrow.array(values, from_pandas=True) for name, values in self.per_user.items()
+        }
+        return pyarrow.table({"user_id": arrow_column(judged), **figures})
 
     def write_per_user(self, path: str | Path, users: Vocabulary | None = None) -> None:
         """Write the table of users as .parquet, .csv or .arrow, whole or not at all."""
@@ -116,22 +141,27 @@ def evaluate(
     progress: Progress | None = None,
     seed: int = 0,
     ranker: Callable[[int], Ranker] | None = None,
+    background: Pairs | None = None,
 ) -> Report:
     """Judge the lists of all users who have test pairs, at every K in one pass.
 
     `ranker` makes what ranks, from the length of the lists; by default `Exact` inside
     `memory_mb`. Items in `seen` are no candidates. `test` is over the scorer's users and items,
     with sorted rows, as `Interactions` has them. `seed` is for the bootstrap intervals.
+    `background`, the training pairs, adds what early stopping has no use for: figures beyond
+    accuracy, and those over the pairs that can be hit. All lists are held then, 5·K bytes a user.
     """
     ks = _checked_cutoffs(ks)
     users = _users_with_pairs(test, scorer.n_users)
     listed = np.zeros((len(ks), scorer.n_items), bool)
     longest = min(ks[-1], scorer.n_items)
     rank = Exact(longest, memory_mb=memory_mb) if ranker is None else ranker(longest)
-    judged = []
+    judged, blocks = [], []
     for block in rank.stream(scorer, users, seen=seen, progress=progress):
         hits, n_relevant = _hits(block, test, scorer.n_items, width=ks[-1])
         judged.append(metrics.at_cutoffs(hits, n_relevant, ks))
+        if background is not None:
+            blocks.append((hits, block.items.astype(np.int32)))
         for place, k in enumerate(ks):
             items = block.items[:, :k]
             listed[place, items[items >= 0]] = True
@@ -140,51 +170,32 @@ def evaluate(
         f"coverage@{k}": metrics.coverage(np.flatnonzero(mask), scorer.n_items)
         for k, mask in zip(ks, listed, strict=True)
     }
-    return Report(users, per_user, covered, seed=seed)
+    report = Report(users, per_user, covered, seed=seed)
+    if background is None:
+        return report
+    hits, lists = (np.concatenate(part) for part in zip(*blocks, strict=True))
+    more, together = Background(background, scorer.n_items).figures(users, lists, ks)
+    report = replace(report, per_user={**per_user, **more}, together=together)
+    n_seen = n_seen_of(users, test, seen, scorer.n_items)
+    return _without_seen(report, hits, np.diff(test.indptr)[users], n_seen, ks)
 
 
-class Difference(NamedTuple):
-    """The mean lead of the first model over users, and how sure it is.
-
-    `low` and `high` are the 95 % bootstrap interval; `p_value` is that of a two-sided paired
-    t-test, 1 for a single user, who proves nothing.
-    """
-
-    difference: float
-    low: float
-    high: float
-    p_value: float
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two reports on the same users, metric by metric."""
-
-    n_users: int
-    metrics: Mapping[str, Difference]
-
-    def to_json(self) -> dict[str, Any]:
-        """The comparison in plain types."""
-        return {
-            "users": self.n_users,
-            "metrics": {name: line._asdict() for name, line in self.metrics.items()},
-        }
-
-
-def compare(report_a: Report, report_b: Report) -> Comparison:
-    """A paired test of two models on the users both judged: the first minus the second."""
-    places_a, places_b = _users_in_common(report_a, report_b)
-    gaps = {
-        name: report_a.per_user[name][places_a] - report_b.per_user[name][places_b]
-        for name in report_a.per_user
-        if name in report_b.per_user
-    }
-    intervals = _bootstrap(gaps, report_a.seed) if gaps else []
-    lines = {
-        name: Difference(float(gap.mean()), *interval, _paired_p_value(gap))
-        for (name, gap), interval in zip(gaps.items(), intervals, strict=True)
-    }
-    return Comparison(len(places_a), lines)
+def _without_seen(
+    report: Report,
+    hits: metrics.Hits,
+    n_relevant: metrics.Counts,
+    n_seen: metrics.Counts,
+    ks: Sequence[int],
+) -> Report:
+    """The report with its pairs counted and, where some were seen, judged without these."""
+    counts = PairCounts(int(n_relevant.sum()), int(n_seen.sum()))
+    if not counts.seen:
+        return replace(report, pairs=counts)
+    n_left = n_relevant - n_seen
+    rows = np.flatnonzero(n_left)
+    judged = metrics.at_cutoffs(hits[rows], n_left[rows], ks)
+    reachable = Report(report.users[rows], judged, seed=report.seed)
+    return replace(report, pairs=counts, of_reachable=reachable)
 
 
 def _checked_cutoffs(ks: Sequence[int]) -> list[int]:
@@ -226,50 +237,5 @@ def _hits(
     return hits, np.bincount(rows, minlength=len(block.users))
 
 
-def _bootstrap(values: Mapping[str, NDArray[np.float64]], seed: int) -> list[Interval]:
-    """The interval of each mean when the users are drawn anew, the same draws for all of them."""
-    matrix = np.stack(list(values.values()))
-    n = matrix.shape[1]
-    rng = np.random.default_rng(seed)
-    means = []
-    step = max(1, _DRAWS_AT_ONCE // n)
-    for start in range(0, N_RESAMPLES, step):
-        n_rows = min(step, N_RESAMPLES - start)
-        drawn = rng.integers(n, size=(n_rows, n)) + np.arange(n_rows)[:, None] * n
-        counts = np.bincount(drawn.ravel(), minlength=n_rows * n).reshape(n_rows, n)
-        # einsum sums in one fixed order, where a matrix product depends on the threads
-        means.append(np.einsum("rn,mn->rm", counts.astype(np.float64), matrix) / n)
-    low, high = np.percentile(np.concatenate(means), [2.5, 97.5], axis=0)
-    return [Interval(float(a), float(b)) for a, b in zip(low, high, strict=True)]
-
-
-def _users_in_common(a: Report, b: Report) -> tuple[Indices, Indices]:
-    """Places in each report of the users that both judged, by id where both know the ids."""
-    if a.user_ids is not None and b.user_ids is not None:
-        keys = a.user_ids.tolist(), b.user_ids.tolist()
-    else:
-        keys = a.users.tolist(), b.users.tolist()
-    place = {key: index for index, key in enumerate(keys[1])}
-    pairs = [(index, place[key]) for index, key in enumerate(keys[0]) if key in place]
-    if not pairs:
-        raise DataError(
-            "the two reports have no user in common",
-            where="reports to compare",
-            found=f"{len(a.users):,} and {len(b.users):,} users, none in both",
-            wanted="reports on the same test part",
-        )
-    both = np.array(pairs, np.int64)
-    return both[:, 0], both[:, 1]
-
-
-def _paired_p_value(gaps: NDArray[np.float64]) -> float:
-    """Two-sided t-test of a mean of 0."""
-    from scipy.special import stdtr
-
-    n = len(gaps)
-    if n < 2:
-        return 1.0
-    error = float(gaps.std(ddof=1)) / math.sqrt(n)
-    if error == 0:
-        return 1.0 if gaps[0] == 0 else 0.0
-    return float(2 * stdtr(n - 1, -abs(float(gaps.mean())) / error))
+def _plain(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value

@@ -103,6 +103,12 @@ PER_USER: Mapping[str, Metric] = MappingProxyType(
     }
 )
 
+
+def is_accuracy(name: str) -> bool:
+    """Whether a name such as "recall@20" is one of these metrics."""
+    return name.partition("@")[0] in PER_USER
+
+
 DEFINITION = (
     "Every item a user has not interacted with in training is a candidate, ties go to the smaller "
     "item index, and the mean is over users with at least one test item: "
@@ -110,7 +116,14 @@ DEFINITION = (
     "over ranks 1 to min(K,|test|); precision@K = hits/K; "
     "map@K = sum over hits of precision@rank, divided by min(K,|test|); "
     "mrr@K = 1/rank of the first hit; hit_rate@K = 1 if there is a hit; "
-    "coverage@K = share of all items that are in a list."
+    "coverage@K = share of all items that are in a list. Beyond accuracy: "
+    "novelty@K = mean over the list of -log2(share of users who have the item); "
+    "diversity@K = 1 - mean cosine of two listed items by their users; "
+    "popularity@K = mean share of users who have a listed item; "
+    "popularity_lift@K = mean popularity of lists / that of histories - 1; "
+    "miscalibration@K = Jensen-Shannon divergence of head, middle and tail in list and history; "
+    "gini@K = inequality of how often items are listed. "
+    "Of reachable: without test pairs that the model was trained on."
 )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ratiorec.kernels.sparse import Matrix
+from ratiorec.kernels.blocks import Matrix
 from ratiorec.machine import Device
 from ratiorec.scorers import (
     Blend,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluation.evaluate import Report, evaluate
+from ratiorec.evaluation.reach import Reach, require_held_out
 from ratiorec.model.foldin.intake import Addition, add_pairs, grown, propagated
 from ratiorec.model.foldin.rules import AnyRule, FoldedUsers, Provenance, folded, rule_for
 from ratiorec.model.query import (
@@ -33,14 +34,18 @@ from ratiorec.model.store import (
     unpack,
     write_model,
 )
+from ratiorec.plain import html_table
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_fallback_users
 from ratiorec.scorers.factors import ItemMap
 from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Exact, Progress, Ranking, blocked_items
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Artifact:
     """A model ready to recommend; it needs numpy and no torch.
 
@@ -71,6 +76,34 @@ class Artifact:
     ) -> Artifact:
         """A scorer with the ids and the seen items of the pairs it was trained on."""
         return cls(scorer, data.users, data.items, UserItems.of(data), settings, card)
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What it is and how it came about, for people."""
+        card, preset = self.card, self.card.get("preset") or self.scorer.kind
+        chosen = [one for one in card.get("members") or () if one["weight"]]
+        blend = ", ".join(f"{one['name']} {one['weight']:.2f}" for one in chosen)
+        figures = {"validation": card.get("validation"), "test": card.get("test")}
+        rows = [("model", f"{preset} ({blend})" if blend else str(preset))]
+        rows += [("users", f"{len(self.users):,}"), ("items", f"{len(self.items):,}")]
+        rows += [("pairs", f"{len(self.seen.indices):,}")]
+        for part, metrics in figures.items():
+            rows += [(f"{part} {name}", f"{value:.4f}") for name, value in (metrics or {}).items()]
+        if "seconds" in card:
+            made = f"seed {card['seed']}, {card['device']}, {card['seconds']['total']:.1f} s"
+            rows.append(("fitted", made))
+        return rows
+
+    def __repr__(self) -> str:
+        return f"Artifact({', '.join(f'{name}: {value}' for name, value in self._rows())})"
+
+    def _repr_html_(self) -> str:
+        return html_table([("ratiorec", ""), *self._rows()])
+
+    def plot(self) -> Axes:
+        """The validation curve of its training (extra `plots`)."""
+        from ratiorec.plots import plot_curve
+
+        return plot_curve(self.card)
 
     def with_card(self, card: Mapping[str, Any]) -> Artifact:
         """The same model with another card."""
@@ -212,11 +245,18 @@ class Artifact:
         ks: Sequence[int] = (20,),
         *,
         on_unknown: Literal["raise", "skip"] = "raise",
+        allow_seen: bool = False,
         memory_mb: float = 512,
         progress: Progress | None = None,
         seed: int = 0,
     ) -> Report:
-        """Judge the lists on test pairs; unknown ids are refused, or their pairs left out."""
+        """Judge the lists on test pairs; unknown ids are refused, or their pairs left out.
+
+        A test part of which most pairs are training pairs is refused too, unless `allow_seen`.
+        """
+        counts = Reach.of(test, self.users, self.items, self.seen).counts
+        if not allow_seen:
+            require_held_out(counts, where="test", override="allow_seen=True")
         same = test.users.same_as(self.users) and test.items.same_as(self.items)
         report = evaluate(
             self.scorer,
@@ -226,8 +266,9 @@ class Artifact:
             memory_mb=memory_mb,
             progress=progress,
             seed=seed,
+            background=self.seen,
         )
-        return replace(report, user_ids=self.users.ids[report.users])
+        return replace(report, user_ids=self.users.ids[report.users], pairs=counts)
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder, new or in place of a model, in one step."""

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, DataError, MissingExtraError
 from ratiorec.files import atomic_write
+from ratiorec.plain import html_table
 from ratiorec.scorers.topk import Ranking
 
 if TYPE_CHECKING:
@@ -101,10 +102,16 @@ class Recommendations:
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
-    def __repr__(self) -> str:
+    def _rows(self) -> list[tuple[str, ...]]:
         shown = {name: _as_text(values[:_ROWS_SHOWN]) for name, values in self.columns().items()}
-        widths = [max(map(len, [name, *cells])) for name, cells in shown.items()]
-        rows = [tuple(shown), *zip(*shown.values(), strict=True)]
+        return [tuple(shown), *zip(*shown.values(), strict=True)]
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows(), caption=f"{len(self):,} rows")
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = ["  ".join(map(str.rjust, row, widths)) for row in rows]
         if len(self) > _ROWS_SHOWN:
             lines.append(f"… {len(self) - _ROWS_SHOWN:,} more rows")

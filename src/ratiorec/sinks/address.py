@@ -6,15 +6,18 @@ import re
 from pathlib import Path
 
 from ratiorec.errors import ConfigError
+from ratiorec.sinks.csv_file import CsvFile
 from ratiorec.sinks.job import Sink
 from ratiorec.sinks.parquet import ParquetFile
+from ratiorec.sinks.parts import FileOfParts
 from ratiorec.sinks.postgres import Postgres
 from ratiorec.sinks.sql import check_table_name
 from ratiorec.sinks.sqlite import Sqlite
 
 DEFAULT_TABLE = "recommendations"
 _WANTED = (
-    "a file name that ends in .parquet, sqlite:///FILE, postgresql://USER@HOST/DATABASE, or --json"
+    "a file name that ends in .parquet or .csv, sqlite:///FILE, "
+    "postgresql://USER@HOST/DATABASE, or --json"
 )
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _HOST = r"(?:\[[0-9A-Fa-f:.]+\]|[^:@/?#,\[\]\s]*)(?::\d+)?"
@@ -49,11 +52,15 @@ def sink_of(text: str, table: str | None = None) -> Sink:
     )
 
 
-def _file(text: str, table: str | None) -> ParquetFile:
+def _file(text: str, table: str | None) -> FileOfParts:
     path = Path(text)
-    if path.suffix.lower() != ".parquet":
+    kind = {".parquet": ParquetFile, ".csv": CsvFile}.get(path.suffix.lower())
+    if kind is None:
         raise ConfigError(
-            "lists are written as Parquet, or to a database", where="-o", found=text, wanted=_WANTED
+            "lists are written as Parquet or CSV, or to a database",
+            where="-o",
+            found=text,
+            wanted=_WANTED,
         )
     if table is not None:
         raise ConfigError(
@@ -62,7 +69,7 @@ def _file(text: str, table: str | None) -> ParquetFile:
             found=table,
             wanted="the URL of a database after -o, or no --table",
         )
-    return ParquetFile(path)
+    return kind(path)
 
 
 def _sqlite(text: str, table: str) -> Sqlite:

@@ -1,142 +1,53 @@
-"""A Parquet file, written whole or not at all, from parts that outlive an interrupted run."""
+"""A Parquet file with a row group for each block."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import re
-import shutil
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
-from ratiorec.errors import StorageError
-from ratiorec.files import atomic_write
-from ratiorec.sinks.job import Block, Job, Notify, Tally
+import numpy as np
+from numpy.typing import NDArray
+
+from ratiorec.errors import require_extra
+from ratiorec.scorers.table import Recommendations, write_parquet
+from ratiorec.sinks.parts import FileOfParts
 
 if TYPE_CHECKING:
     import pyarrow
 
 
-_PART = re.compile(r"users-(\d{12})-(\d{12})\.arrow")
-
-
 @dataclass(frozen=True)
-class ParquetFile:
-    """One Parquet file with a row group for each block.
+class ParquetFile(FileOfParts):
+    """One Parquet file; its parts are Arrow files, which say themselves whether they are whole."""
 
-    Finished blocks wait as parts in a hidden folder beside the file, named after the job; at the
-    end they are joined, the file takes its place in one step, and the folder goes.
-    """
+    part_suffix = ".arrow"
 
-    path: Path
+    def __post_init__(self) -> None:  # refused before anything is ranked
+        require_extra("pyarrow", "arrow", where=self.where)
 
-    @property
-    def where(self) -> str:
-        return str(self.path)
-
-    def describe(self) -> dict[str, str]:
-        return {"file": self.where}
-
-    @contextlib.contextmanager
-    def open(self, job: Job, *, resume: bool, notify: Notify) -> Iterator[_Parts]:
-        """The parts of this job, after those of other jobs for the same file are given up."""
-        target = Path(os.path.realpath(self.path))
-        if target.exists() and not target.is_file():
-            _refuse(self.where, "a folder, device or pipe", "the path of a plain file")
-        own = target.with_name(f".{target.name[:150]}.{job.identity[:16]}.parts")
-        try:
-            for folder in _folders_of_parts(target):
-                if folder != own:
-                    notify("an unfinished run of another model or request is given up")
-                if folder != own or not resume:
-                    shutil.rmtree(folder)
-            own.mkdir(exist_ok=True)
-        except OSError as error:
-            _refuse(
-                self.where,
-                error.strerror or str(error),
-                "a folder that exists, may be written to and has room",
-            )
-        try:
-            yield _Parts(self.path, own, *_kept(own))
-        finally:
-            with contextlib.suppress(OSError):
-                own.rmdir()  # only what is empty goes: whole parts are for the next run
-
-
-@dataclass
-class _Parts:
-    """The parts of one job: consecutive users, from the first on."""
-
-    path: Path
-    folder: Path
-    files: list[Path] = field(default_factory=list)
-    done: Tally = field(default_factory=Tally)
-
-    def write(self, block: Block) -> None:
+    def write_part(self, handle: BinaryIO, lists: Recommendations) -> None:
         import pyarrow
 
-        tally = self.done.plus(Tally.of(block.lists))
-        table = block.lists.to_arrow()
-        file = self.folder / f"users-{block.n_before:012d}-{tally.n_users:012d}.arrow"
+        table = lists.to_arrow()
         options = pyarrow.ipc.IpcWriteOptions(compression="lz4")
-        with (
-            self._named(),
-            atomic_write(file) as handle,
-            pyarrow.ipc.new_file(handle, table.schema, options=options) as writer,
-        ):
+        with pyarrow.ipc.new_file(handle, table.schema, options=options) as writer:
             writer.write_table(table)
-        self.files.append(file)
-        self.done = tally
 
-    def finish(self) -> None:
+    def ranks(self, part: Path) -> NDArray[np.int64]:
+        ranks: NDArray[np.int64] = _read(part)["rank"].to_numpy()
+        return ranks
+
+    def join(self, handle: BinaryIO, parts: Sequence[Path]) -> None:
         from pyarrow import parquet
 
-        with atomic_write(self.path) as handle:
-            schema = _read(self.files[0]).schema
-            with parquet.ParquetWriter(handle, schema) as writer:
-                for file in self.files:
-                    writer.write_table(_read(file))
-        shutil.rmtree(self.folder, ignore_errors=True)  # the file stands; a left-over is no harm
+        with parquet.ParquetWriter(handle, _read(parts[0]).schema) as writer:
+            for part in parts:
+                writer.write_table(_read(part))
 
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        """Name the file that was asked for, not the part, of which nobody has heard."""
-        try:
-            yield
-        except StorageError as error:
-            raise StorageError(
-                error.what, where=str(self.path), found=error.found, wanted=error.wanted
-            ) from error
-
-
-def _folders_of_parts(target: Path) -> list[Path]:
-    name = re.compile(rf"\.{re.escape(target.name[:150])}\.[0-9a-f]{{16}}\.parts")
-    return [path for path in target.parent.iterdir() if name.fullmatch(path.name)]
-
-
-def _kept(folder: Path) -> tuple[list[Path], Tally]:
-    """The parts that follow one another from the first user on; one that is not whole is none."""
-    ends = {int(found[1]): (int(found[2]), path) for path, found in _named_parts(folder)}
-    files: list[Path] = []
-    done = Tally()
-    while done.n_users in ends:
-        end, path = ends[done.n_users]
-        try:
-            ranks = _read(path)["rank"].to_numpy()
-        except (OSError, ValueError, KeyError):
-            break
-        n_users = end - done.n_users
-        done = done.plus(Tally(n_users, len(ranks), n_users - int((ranks == 1).sum())))
-        files.append(path)
-    return files, done
-
-
-def _named_parts(folder: Path) -> list[tuple[Path, re.Match[str]]]:
-    paths = sorted(folder.iterdir())
-    return [(path, found) for path in paths if (found := _PART.fullmatch(path.name))]
+    def write_at_once(self, lists: Recommendations) -> None:
+        write_parquet([lists], self.path)
 
 
 def _read(part: Path) -> pyarrow.Table:
@@ -144,7 +55,3 @@ def _read(part: Path) -> pyarrow.Table:
 
     with pyarrow.OSFile(str(part)) as file:
         return pyarrow.ipc.open_file(file).read_all()
-
-
-def _refuse(where: str, found: str, wanted: str) -> None:
-    raise StorageError("could not write the file", where=where, found=found, wanted=wanted)

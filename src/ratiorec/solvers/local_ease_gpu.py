@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions
-from ratiorec.kernels.blocks import cut
-from ratiorec.kernels.sparse import Matrix
+from ratiorec.kernels.blocks import Matrix, cut
 from ratiorec.machine import Device
 from ratiorec.scorers import Neighbours
 from ratiorec.solvers.ease import require_solved

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import io
-import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ratiorec.data.formats import Columns, delimited, read
+from ratiorec.data.formats import Columns, read
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, DataNotFoundError
 
@@ -50,8 +46,8 @@ def test_the_delimiter_and_the_header_are_found_out(
 
 
 def test_any_delimiter_can_be_given(tmp_path: Path) -> None:
-    path = write(tmp_path, "a,b<>c\nd<>e\n")
-    assert pairs_of(read(path, delimiter="<>")) == {("a,b", "c"), ("d", "e")}
+    path = write(tmp_path, 'a,b<>c\n"d<>e"<>f\n')
+    assert pairs_of(read(path, delimiter="<>", header=False)) == {("a,b", "c"), ("d<>e", "f")}
 
 
 def test_a_long_delimiter_is_found_wherever_the_file_is_cut(tmp_path: Path) -> None:
@@ -63,17 +59,6 @@ def test_a_long_delimiter_is_found_wherever_the_file_is_cut(tmp_path: Path) -> N
     assert data.n_users == 7
 
 
-@given(
-    pieces=st.lists(st.sampled_from([b"<", b">", b"<>", b"a", b"\n"])),
-    sizes=st.lists(st.sampled_from([1, 2, 3, 5, -1]), min_size=1),
-)
-def test_a_long_delimiter_becomes_one_byte_however_the_stream_is_read(pieces, sizes):
-    text = b"".join(pieces)
-    stream = delimited._Respelt(io.BytesIO(text), "<>")
-    read = [*iter(map(stream.read, itertools.cycle(sizes)).__next__, b"")]
-    assert b"".join(read) == text.replace(b"<>", delimited._ONE_BYTE_DELIMITER.encode())
-
-
 def test_a_semicolon_goes_before_a_decimal_comma(tmp_path: Path) -> None:
     path = write(tmp_path, "a;b;3,5\nc;d;4,0\n")
     assert pairs_of(read(path)) == {("a", "b"), ("c", "d")}
@@ -81,7 +66,7 @@ def test_a_semicolon_goes_before_a_decimal_comma(tmp_path: Path) -> None:
 
 def test_spaces_in_names_are_no_delimiters(tmp_path: Path) -> None:
     path = write(tmp_path, "ann lee,red hat\nbob ray,big box\n")
-    assert pairs_of(read(path)) == {("ann lee", "red hat"), ("bob ray", "big box")}
+    assert pairs_of(read(path, header=False)) == {("ann lee", "red hat"), ("bob ray", "big box")}
 
 
 def test_quotes_hold_delimiters_quotes_and_line_breaks(tmp_path: Path) -> None:
@@ -177,7 +162,7 @@ def test_integers_written_plainly_are_integers_in_ascending_order(tmp_path: Path
     assert data.items.ids.tolist() == [-5, 300]
 
 
-@pytest.mark.parametrize("odd", ["007", "+7", "7.0", " 7", "1e3", "9223372036854775808"])
+@pytest.mark.parametrize("odd", ["007", "+7", "7.5", " 7", "1e3", "9223372036854775808"])
 def test_an_id_that_would_lose_characters_keeps_its_column_text(tmp_path: Path, odd: str) -> None:
     data = read(write(tmp_path, f"user,item\n12,1\n{odd},1\n3,2\n"))
     assert data.users.ids.tolist() == ["12", odd, "3"]
@@ -221,8 +206,10 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert error.where.endswith("none.csv")
 
 
-def test_a_folder_is_refused(tmp_path: Path) -> None:
-    assert refusal(tmp_path).found == "a folder"
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    assert refusal(tmp_path).found == "no file"
+    write(tmp_path, "PK", "photo.jpg")
+    assert refusal(tmp_path).found == "1 other files"
 
 
 @pytest.mark.parametrize(
@@ -273,12 +260,17 @@ def test_a_missing_column_is_refused_with_the_columns_found(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("name", ["pairs.csv", "pairs.csv.gz"])
-def test_bytes_that_are_not_utf_8_are_refused_by_line_and_byte(tmp_path: Path, name: str) -> None:
+def test_bytes_that_are_not_utf_8_are_refused_by_line(tmp_path: Path, name: str) -> None:
     error = refusal(write(tmp_path, b"user,item\nann,x\nj\xf6rg,y\n", name))
     assert error.what == "the text is not UTF-8"
     assert "line 3" in error.where
-    assert f"byte {len(b'user,item') + 1 + len(b'ann,x') + 1 + 1}" in error.where
     assert error.found == r"b'\xf6'"
+
+
+def test_another_encoding_of_plain_letters_is_refused(tmp_path: Path) -> None:
+    error = refusal(write(tmp_path, "user,item\nann,x\n".encode("utf-16")))
+    assert error.what == "the text is not UTF-8"
+    assert "UTF-16" in error.found
 
 
 @pytest.mark.parametrize("missing", ["", " ", "NaN", "nan", "null", "NULL", "None", "<NA>"])
@@ -344,7 +336,9 @@ def test_a_ragged_row_is_refused_by_line(tmp_path: Path, row: str, name: str) ->
 
 
 def test_a_quote_that_never_ends_is_refused(tmp_path: Path) -> None:
-    assert "column" in refusal(write(tmp_path, 'user,item\n1,2\n"3,4\n5,6\n')).what
+    error = refusal(write(tmp_path, 'user,item\n1,2\n"3,4\n5,6\n'))
+    assert error.what.startswith("a quote is never closed")
+    assert error.where.endswith("line 3")
 
 
 @pytest.mark.parametrize("n_rows", [10, 200_000])

@@ -185,7 +185,14 @@ def test_a_float_that_is_no_exact_integer_is_refused_by_row(value: float) -> Non
 
 
 @pytest.mark.parametrize(
-    "ids", [[True, False], [dt.date(2024, 1, 1)] * 2, [Decimal("1.5"), Decimal("2.5")], [[1], [2]]]
+    "ids",
+    [
+        [True, False],
+        [dt.date(2024, 1, 1)] * 2,
+        [Decimal("1.5"), Decimal("2.5")],
+        [[1], [2]],
+        [object()] * 2,
+    ],
 )
 def test_values_that_cannot_be_ids_are_refused_by_type(ids: list[Any]) -> None:
     error = refusal(lambda: Interactions.from_pairs(ids, [1, 2]))
@@ -193,7 +200,7 @@ def test_values_that_cannot_be_ids_are_refused_by_type(ids: list[Any]) -> None:
     assert "type" in error.found
 
 
-@pytest.mark.parametrize("ids", [["a", 1], [1, "a"], [object(), object()]])
+@pytest.mark.parametrize("ids", [["a", 1], [1, "a"], [b"a", "a"]])
 def test_ids_of_two_kinds_are_refused(ids: list[Any]) -> None:
     error = refusal(lambda: Interactions.from_frame(pd.DataFrame({"user": ids, "item": [1, 2]})))
     assert error.what == "the user column is not of one kind"
@@ -216,7 +223,7 @@ def test_the_text_nan_is_an_id_where_null_can_be_written() -> None:
 
 @pytest.mark.parametrize("weight", [-1.0, float("nan"), None, "much"])
 def test_a_weight_that_is_no_weight_is_refused_by_row(weight: Any) -> None:
-    table = pa.table({"user": [1, 2], "item": [1, 2], "weight": pa.array([weight, weight])})
+    table = pa.table({"user": [1], "item": [1], "weight": pa.array([weight])})
     assert "row 1" in refusal(lambda: Interactions.from_frame(table)).where
 
 

@@ -20,9 +20,8 @@ from torch import Tensor
 from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import Graph, normalised_adjacency
 from ratiorec.errors import ConfigError
-from ratiorec.kernels.blocks import deterministic_threads
+from ratiorec.kernels.blocks import Adjacency, deterministic_threads
 from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS
-from ratiorec.kernels.sparse import Adjacency
 from ratiorec.kernels.unlabelled import BACKENDS, UnlabelledTerm
 from ratiorec.losses.density_ratio import candidate_weights
 from ratiorec.settings import UserBatches

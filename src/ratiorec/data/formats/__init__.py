@@ -2,5 +2,7 @@
 
 from ratiorec.data.formats.files import Columns, read
 from ratiorec.data.formats.lightgcn_text import read_lightgcn, write_lightgcn
+from ratiorec.data.formats.reading import Reading
+from ratiorec.data.formats.sql import read_sql
 
-__all__ = ["Columns", "read", "read_lightgcn", "write_lightgcn"]
+__all__ = ["Columns", "Reading", "read", "read_lightgcn", "read_sql", "write_lightgcn"]

@@ -1,185 +1,82 @@
-"""Pairs from text: CSV, TSV and their kin, plain or gzipped."""
+"""Pairs from text: CSV, TSV and their kin, plain or packed, in pieces of a few megabytes."""
 
 from __future__ import annotations
 
-import contextlib
-import csv
+import bz2
+import codecs
 import gzip
-import io
+import lzma
+import sys
 import zlib
-from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import compress
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
-import pyarrow as pa
-import pyarrow.csv
+import numpy as np
+from numpy.typing import NDArray
 
-from ratiorec.data.formats.files import Columns, Positions, is_header
-from ratiorec.data.formats.tables import interactions_from_columns
+from ratiorec.data.formats.cells import ONE_BYTE_DELIMITER, Rows, cut, texts_of
+from ratiorec.data.formats.codes import Codebook
+from ratiorec.data.formats.dialect import Dialect, inspect
+from ratiorec.data.formats.files import STDIN, Columns, Positions
+from ratiorec.data.formats.identifiers import value_faults
+from ratiorec.data.formats.reading import BadRows, Fault, Faults, Reading
+from ratiorec.data.formats.tables import merged_interactions, require_same_columns
+from ratiorec.data.formats.values import Times, Values, coded, quick_times, times_of, weights_of
 from ratiorec.data.interactions import Interactions
-from ratiorec.errors import DataError, NoPairsError
+from ratiorec.errors import DataError, NoPairsError, require_extra
 
-# The surest first. A space comes last: names and dates have spaces in them, too.
-DELIMITERS = ("\t", ",", ";", "|", "::", " ")
-
-_ONE_BYTE_DELIMITER = "\x1f"  # replaces a longer one: Arrow knows one byte, csv one letter
 _SAMPLE_BYTES = 1 << 16
-_READ_FAULTS = (OSError, EOFError, zlib.error)
-
-
-@dataclass(frozen=True)
-class Dialect:
-    """The delimiter, the quotes and the header of a text file.
-
-    `usable` says of each column whether it may serve in its usual place where there is no
-    header: ids always, the third and fourth only when all of the first lines hold numbers
-    or, for the fourth, dates.
-    """
-
-    delimiter: str
-    has_quotes: bool
-    has_header: bool
-    first_row: tuple[str, ...]
-    usable: tuple[bool, ...]
-
-    @property
-    def n_columns(self) -> int:
-        return len(self.first_row)
-
-
-def inspect(
-    sample: str, *, columns: Columns, delimiter: str | None, header: bool | None, path: Path
-) -> Dialect:
-    """The dialect of a file that begins with this text; what is given is not guessed."""
-    has_quotes = ".inter" not in path.suffixes  # RecBole writes every character as it is
-    lines = [line for line in io.StringIO(sample, newline="") if line.strip("\r\n")]
-    if not lines:
-        raise DataError(
-            "the file is empty", where=str(path), found="no line of text", wanted="rows of pairs"
-        )
-    if delimiter == "":
-        raise DataError(
-            "the delimiter is empty", where="delimiter", found="''", wanted="one character or more"
-        )
-    delimiter = delimiter or _sniffed(lines, path, has_quotes=has_quotes)
-    rows = _rows(lines, delimiter, has_quotes=has_quotes)
-    if len(rows[0]) < 2:
-        raise _one_column(lines, delimiter, path, has_quotes=has_quotes)
-    has_header = _looks_like_a_header(rows, columns) if header is None else header
-    if has_header and len(rows) == 1:
-        raise NoPairsError(
-            "there are no rows",
-            where=str(path),
-            found=f"column names only: {', '.join(rows[0])}",
-            wanted="at least one row with a user and an item",
-        )
-    body = rows[has_header:]
-    usable = tuple(_is_usable(position, body) for position in range(len(rows[0])))
-    return Dialect(delimiter, has_quotes, has_header, tuple(rows[0]), usable)
-
-
-def _reader(lines: Iterable[str], delimiter: str, *, has_quotes: bool) -> Any:
-    """Python's own reader, which is slower than Arrow's and knows the lines."""
-    letter = delimiter if len(delimiter) == 1 else _ONE_BYTE_DELIMITER
-    return csv.reader(
-        (line.replace(delimiter, letter) for line in lines),
-        delimiter=letter,
-        quoting=csv.QUOTE_MINIMAL if has_quotes else csv.QUOTE_NONE,
-    )
-
-
-def _rows(lines: list[str], delimiter: str, *, has_quotes: bool) -> list[list[str]]:
-    return [row for row in _reader(lines, delimiter, has_quotes=has_quotes) if row]
-
-
-def _sniffed(lines: list[str], path: Path, *, has_quotes: bool) -> str:
-    """The delimiter that cuts most lines into equally many columns, two or more.
-
-    Among equals more columns win (a decimal comma makes two, the semicolons around it more),
-    but a space wins only where nothing else cuts.
-    """
-
-    def merit(delimiter: str) -> tuple[float, bool, int]:
-        widths = Counter(map(len, _rows(lines, delimiter, has_quotes=has_quotes)))
-        width, n_lines = widths.most_common(1)[0]
-        return (n_lines / widths.total() if width > 1 else 0.0, delimiter != " ", width)
-
-    usual = "\t" if {".tsv", ".inter"} & set(path.suffixes) else ","
-    best = max(sorted(DELIMITERS, key=lambda delimiter: delimiter != usual), key=merit)
-    if merit(best)[0] > 0:
-        return best
-    raise _one_column(lines, None, path, has_quotes=has_quotes)
-
-
-def _one_column(
-    lines: list[str], delimiter: str | None, path: Path, *, has_quotes: bool
-) -> DataError:
-    likely = [
-        repr(other)
-        for other in DELIMITERS
-        if other != delimiter and len(_rows(lines, other, has_quotes=has_quotes)[0]) > 1
-    ]
-    how = "each usual delimiter" if delimiter is None else f"the delimiter {delimiter!r}"
-    return DataError(
-        "the rows have one column only",
-        where=str(path),
-        found=f"{lines[0].strip()[:80]!r} with {how}",
-        wanted="a user and an item in each row"
-        + (f"; the delimiter may be {' or '.join(likely)}" if likely else ", and a delimiter"),
-    )
-
-
-def _looks_like_a_header(rows: list[list[str]], columns: Columns) -> bool:
-    """Names were asked for, or are usual ones, or stand above a column of numbers."""
-    if columns.has_names or is_header(rows[0]):
-        return True
-    body = rows[1:]
-    return any(
-        not _is_number(cell)
-        and bool(body)
-        and all(_is_number(row[position]) for row in body if position < len(row))
-        for position, cell in enumerate(rows[0])
-    )
-
-
-def _is_usable(position: int, rows: list[list[str]]) -> bool:
-    if position < 2:
-        return True
-    cells = [row[position] for row in rows if position < len(row)]
-    return all(map(_is_number, cells)) or (position == 3 and all(map(_is_date, cells)))
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell
-
-
-def _is_date(cell: str) -> bool:
-    return len(cell) >= 10 and cell[:4].isdigit() and cell[4] == "-" and cell[7] == "-"
+_BLOCK_BYTES = 1 << 22
+_LONGEST_ROW = 1 << 27
+_READ_FAULTS = (OSError, EOFError, zlib.error, lzma.LZMAError)
 
 
 def read_delimited(
-    path: Path, *, columns: Columns, delimiter: str | None, header: bool | None
+    paths: Sequence[Path],
+    *,
+    columns: Columns,
+    delimiter: str | None,
+    header: bool | None,
+    bad: BadRows,
+    origin: str,
 ) -> Interactions:
-    """Read the pairs of a text file, as `formats.read` describes."""
-    dialect = inspect(_sample(path), columns=columns, delimiter=delimiter, header=header, path=path)
-    positions = _positions(dialect, columns, str(path))
-    try:
-        table = _parse(path, dialect, positions)
-    except pa.ArrowInvalid as error:
-        raise _explained(path, dialect, error) from error
-    except _READ_FAULTS as error:
-        raise _cut_short(path, error) from error
-    return interactions_from_columns(
-        {role: table.column(f"c{position}") for role, position in positions.items()},
-        origin=str(path),
-        place=lambda row: f"{path}, line {_line_of(row, path, dialect)}",
-        is_text=True,
+    """Read the pairs of text files, as `formats.read` describes."""
+    gathered, names = _Gathered(bad), dict[str, Any]()
+    for path in paths:
+        where = origin if len(paths) == 1 else str(path)
+        with _opened(path, where) as stream:
+            start, is_all = _sample(stream, where)
+            try:
+                dialect = inspect(
+                    start,
+                    columns=columns,
+                    delimiter=delimiter,
+                    header=header,
+                    where=where,
+                    is_all=is_all,
+                )
+            except NoPairsError:
+                if path != paths[-1] or names:  # a part may hold its header only
+                    continue
+                raise
+            positions = _positions(dialect, columns, where)
+            called = dialect.first_row if dialect.has_header else range(dialect.n_columns)
+            found = {role: called[position] for role, position in positions.items()}
+            names = require_same_columns(names, found, where, paths[0])
+            for piece in _pieces(stream, start, dialect, where):
+                gathered.add(piece, positions)
+    bad.settle(origin, gathered.n_rows)
+    reading = Reading(
+        origin, names, gathered.n_rows, n_dropped=bad.n, bad_rows=bad.sentences(origin)
+    )
+    users, items = (gathered.ids[kind].values() for kind in ("user", "item"))
+    return merged_interactions(
+        users, items, gathered.all_weights(), gathered.all_times(), reading, is_text=True
     )
 
 
@@ -189,136 +86,240 @@ def _positions(dialect: Dialect, columns: Columns, where: str) -> Positions:
     try:
         return columns.among(dialect.first_row, where=where)
     except DataError as error:
-        wanted = f"{error.wanted}; if the first line is a row and no header, header=False"
+        guess = "" if columns.has_names else f", perhaps columns=Columns({dialect.guess})"
+        wanted = f"{error.wanted}{guess}; header=False if the first line is a row and no header"
         raise DataError(error.what, where=where, found=error.found, wanted=wanted) from None
 
 
-def _parse(path: Path, dialect: Dialect, positions: Positions) -> pa.Table:
-    """Parse on all cores; ids come as codes, numbers as text, so that no character is lost."""
-    codes = pa.dictionary(pa.int32(), pa.string())
-    kinds = {
-        f"c{position}": codes if role in ("user", "item") else pa.string()
-        for role, position in positions.items()
-    }
-    long = len(dialect.delimiter.encode()) > 1
-    with _open(path) as source:
-        return pyarrow.csv.read_csv(
-            _Respelt(source, dialect.delimiter) if long else source,
-            read_options=pyarrow.csv.ReadOptions(
-                column_names=[f"c{position}" for position in range(dialect.n_columns)],
-                skip_rows_after_names=int(dialect.has_header),
-            ),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=_ONE_BYTE_DELIMITER if long else dialect.delimiter,
-                quote_char='"' if dialect.has_quotes else False,
-                newlines_in_values=dialect.has_quotes,
-            ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                column_types=kinds, include_columns=list(kinds), strings_can_be_null=False
-            ),
-        )
+# Opening
 
 
-class _Respelt(io.RawIOBase):
-    """A stream of bytes in which each long delimiter is one byte."""
-
-    def __init__(self, source: BinaryIO, delimiter: str) -> None:
-        self._source = source
-        self._delimiter = delimiter.encode()
-        self._rest = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        """At least one byte until the end; a delimiter cut in two waits for its other half."""
-        while True:
-            piece = self._source.read(1 << 20 if size < 0 else max(size, len(self._delimiter)))
-            spelt = (self._rest + piece).replace(self._delimiter, _ONE_BYTE_DELIMITER.encode())
-            keep = self._length_of_a_begun_delimiter(spelt) if piece else 0
-            self._rest = spelt[len(spelt) - keep :]
-            ready = spelt[: len(spelt) - keep]
-            if ready or not piece:
-                return ready
-
-    def _length_of_a_begun_delimiter(self, spelt: bytes) -> int:
-        lengths = range(len(self._delimiter) - 1, 0, -1)
-        return next((n for n in lengths if spelt.endswith(self._delimiter[:n])), 0)
-
-
-def _open(path: Path) -> BinaryIO:
-    """The bytes of the file, unpacked where it is gzipped, whatever its name."""
-    with path.open("rb") as file:
-        is_packed = file.read(2) == b"\x1f\x8b"
-    return cast(BinaryIO, gzip.open(path, "rb")) if is_packed else path.open("rb")
-
-
-def _sample(path: Path) -> str:
-    """The first lines, whole."""
+@contextmanager
+def _opened(path: Path, where: str) -> Iterator[BinaryIO]:
+    """The bytes of a file or of standard input, unpacked whatever the name is."""
     try:
-        with _open(path) as file:
-            start = file.read(_SAMPLE_BYTES)
-            is_all = not file.read(1)
+        stdin = nullcontext(sys.stdin.buffer) if str(path) == STDIN else None
+        with stdin or path.open("rb") as file:
+            yield _unpacked(file, file.peek(6), where)  # type: ignore[union-attr]
     except _READ_FAULTS as error:
-        raise _cut_short(path, error) from error
-    if not is_all and b"\n" in start:
-        start = start[: start.rindex(b"\n") + 1]
-    return start.decode("utf-8-sig", errors="replace")
+        raise DataError(
+            "the file cannot be read to its end",
+            where=where,
+            found=str(error) or type(error).__name__,
+            wanted="a complete file; fetch or pack it again",
+        ) from error
 
 
-def _lines(path: Path, dialect: Dialect) -> Iterator[tuple[int, list[str]]]:
-    """The rows with the number of the line each ends on; slow, for messages only."""
-    with _open(path) as file:
-        text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
-        reader = _reader(text, dialect.delimiter, has_quotes=dialect.has_quotes)
-        with contextlib.suppress(csv.Error):  # a quote that never ends
-            for row in reader:
-                if row:
-                    yield reader.line_num, row
+def _unpacked(file: Any, start: bytes, where: str) -> Any:
+    if start.startswith(b"\x1f\x8b"):
+        return gzip.open(file)
+    if start.startswith(b"BZh"):
+        return bz2.open(file)
+    if start.startswith(b"\xfd7zXZ"):
+        return lzma.open(file)
+    if start.startswith(b"\x28\xb5\x2f\xfd"):
+        if sys.version_info >= (3, 14):
+            from compression import zstd
+
+            return zstd.open(file)
+        return require_extra("pyarrow", "arrow", where=where).CompressedInputStream(file, "zstd")
+    return file
 
 
-def _line_of(row: int, path: Path, dialect: Dialect) -> int:
-    for number, (line, _) in enumerate(_lines(path, dialect)):
-        if number == row + dialect.has_header:
-            return line
-    return row + dialect.has_header + 1
+def _sample(stream: BinaryIO, where: str) -> tuple[bytes, bool]:
+    """The first bytes of a stream, with some whole lines in them, and whether they are all."""
+    content = b""
+    while len(content) < _SAMPLE_BYTES or content.count(b"\n") + content.count(b"\r") < 3:
+        more = stream.read(max(_SAMPLE_BYTES, len(content)))
+        content += more
+        if not more or len(content) > _LONGEST_ROW:
+            break
+    if b"\0" in content:
+        raise DataError(
+            "the text is not UTF-8",
+            where=where,
+            found=f"bytes of 0, as in UTF-16: {content[:20]!r}",
+            wanted="UTF-8; convert the file, for example with iconv",
+        )
+    return content.removeprefix(codecs.BOM_UTF8), not more
 
 
-def _explained(path: Path, dialect: Dialect, error: Exception) -> DataError:
-    """The error for what Arrow refused, with the line it stands on."""
-    with _open(path) as file:
-        offset = 0
-        for number, line in enumerate(file, start=1):
-            try:
-                line.decode()
-            except UnicodeDecodeError as fault:
-                return DataError(
-                    "the text is not UTF-8",
-                    where=f"{path}, line {number}, byte {offset + fault.start} of the text",
-                    found=repr(line[fault.start : fault.end]),
-                    wanted="UTF-8; convert the file, for example with iconv",
-                )
-            offset += len(line)
-    for number, row in _lines(path, dialect):
-        if len(row) != dialect.n_columns:
-            return DataError(
-                "a row has another number of columns",
-                where=f"{path}, line {number}",
-                found=f"{len(row)} columns: {dialect.delimiter.join(row)[:80]!r}",
-                wanted=f"{dialect.n_columns} columns between {dialect.delimiter!r}, as in line 1",
+# Pieces of whole rows
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Rows of a file, of which those at `places` have the right number of cells."""
+
+    where: str
+    first_line: int
+    dialect: Dialect
+    rows: Rows
+    cells: list[bytes]
+    starts: NDArray[np.int64]
+    places: NDArray[np.int64]
+    ragged: Faults
+
+    def place(self, row: int) -> str:
+        """Where a row ends; line breaks in quotes count."""
+        line = int(np.searchsorted(self._line_ends, self.rows.ends[row])) + self.first_line
+        return f"{self.where}, line {line}"
+
+    def content(self, row: int) -> str:
+        """The row as it is written."""
+        start = int(self.rows.ends[row - 1]) + 1 if row else 0
+        text = self.rows.text[start : int(self.rows.ends[row])].tobytes().decode(errors="replace")
+        return text.replace(ONE_BYTE_DELIMITER, self.dialect.delimiter)
+
+    @cached_property
+    def _line_ends(self) -> NDArray[np.int64]:
+        return self.rows.line_ends
+
+    def column(self, position: int) -> list[bytes]:
+        """The cells of one column."""
+        return self.cells[position :: self.dialect.n_columns]
+
+    def texts(self, cells: Sequence[bytes]) -> list[str]:
+        """Cells of this piece as text."""
+        return texts_of(cells, self.dialect.delimiter, is_quoted=self.rows.is_quoted)
+
+
+def _pieces(stream: BinaryIO, start: bytes, dialect: Dialect, where: str) -> Iterator[_Piece]:
+    """The rows of a file, without its header."""
+    rest, line, has_header = start, 1, dialect.has_header
+    while True:
+        block = stream.read(max(_BLOCK_BYTES, len(rest)))
+        rows, rest = cut(
+            rest + block, dialect.delimiter, has_quotes=dialect.has_quotes, is_last=not block
+        )
+        n_lines = len(rows.line_ends)
+        if len(rest) > _LONGEST_ROW or (rest and not block):
+            raise DataError(
+                "a quote is never closed, or a row never ends",
+                where=f"{where}, line {line + n_lines}",
+                found=repr(rest[:80].decode(errors="replace")),
+                wanted="two quotes around a cell, with quotes in the cell doubled",
             )
-    return DataError(
-        "the text cannot be parsed",
-        where=str(path),
-        found=str(error).splitlines()[0][:200],
-        wanted=f"rows of {dialect.n_columns} columns between {dialect.delimiter!r}",
-    )
+        is_row = np.diff(rows.ends, prepend=-1) > 1  # no blank line
+        if has_header and is_row.any():
+            is_row[np.argmax(is_row)] = has_header = False
+        yield _piece(rows, is_row, dialect, where, line)
+        line += n_lines
+        if not block:
+            return
 
 
-def _cut_short(path: Path, error: Exception) -> DataError:
-    return DataError(
-        "the file cannot be read to its end",
-        where=str(path),
-        found=str(error) or type(error).__name__,
-        wanted="a complete file; fetch or pack it again",
+def _piece(
+    rows: Rows, is_row: NDArray[np.bool_], dialect: Dialect, where: str, line: int
+) -> _Piece:
+    """Some of the rows; those with another number of cells are set aside."""
+    is_right = is_row & (rows.widths == dialect.n_columns)
+    cells, starts = rows.cells, rows.starts
+    if not is_right.all():
+        is_kept = np.repeat(is_right, rows.widths)
+        cells, starts = list(compress(cells, is_kept.tolist())), starts[is_kept]
+    piece = _Piece(where, line, dialect, rows, cells, starts, np.flatnonzero(is_right), {})
+    wanted = f"{dialect.n_columns} columns between {dialect.delimiter!r}, as in line 1"
+    for row in np.flatnonzero(is_row & ~is_right).tolist():
+        found = f"{rows.widths[row]} columns: {piece.content(row)[:80]!r}"
+        piece.ragged[row] = Fault("a row has another number of columns", found, wanted)
+    return piece
+
+
+# Columns of all pieces
+
+
+@dataclass
+class _Ids:
+    """The ids of one side, to codes piece by piece; only distinct ids stay in memory as text."""
+
+    kind: str
+    codebook: Codebook = field(default_factory=Codebook)
+    texts: list[str] = field(default_factory=list)
+    faults: Faults = field(default_factory=dict)
+    rows: list[NDArray[np.int32]] = field(default_factory=list)
+
+    def encode(self, piece: _Piece, position: int) -> tuple[NDArray[np.int32], Faults]:
+        """The code of each cell of a column, and the cells that are no ids."""
+        starts = piece.starts[position :: piece.dialect.n_columns]
+        codes = self.codebook.encode(piece.rows.text, starts, piece.column(position))
+        n_before = len(self.texts)
+        texts = piece.texts(self.codebook.newest(len(self.codebook) - n_before))
+        if texts:
+            faults = value_faults(texts, kind=self.kind, is_text=True)
+            self.faults |= {n_before + place: fault for place, fault in faults.items()}
+            self.texts += texts
+        if not self.faults:
+            return codes, {}
+        bad = np.flatnonzero(np.isin(codes, list(self.faults)))
+        return codes, {row: self.faults[int(codes[row])] for row in bad.tolist()}
+
+    def values(self) -> Values:
+        return Values(_joined(self.rows, np.int32), self.texts)
+
+
+@dataclass
+class _Gathered:
+    """The columns in need of all pieces, without bad rows."""
+
+    bad: BadRows
+    n_rows: int = 0
+    ids: dict[str, _Ids] = field(
+        default_factory=lambda: {kind: _Ids(kind) for kind in ("item", "user")}
     )
+    weights: list[NDArray[np.float64]] = field(default_factory=list)
+    times: list[Times] = field(default_factory=list)
+
+    def add(self, piece: _Piece, positions: Positions) -> None:
+        """Take in the good rows of a piece, and take note of the bad ones."""
+        n_cells, faults = len(piece.places), Faults()
+        self.n_rows += n_cells + len(piece.ragged)
+        if not n_cells:
+            return self._note(faults, piece)
+        weights, times = None, None
+        if "weight" in positions:
+            weights, faults = weights_of(_as_text(piece.column(positions["weight"]), piece))
+        if "timestamp" in positions:
+            cells = piece.column(positions["timestamp"])
+            is_date = self.times[0].is_date if self.times else None
+            times = quick_times(cells, is_date=is_date)
+            if times is None:
+                times, found = times_of(_as_text(cells, piece), is_date=is_date)
+                faults |= found
+        codes = {}
+        for kind, ids in self.ids.items():
+            codes[kind], found = ids.encode(piece, positions[kind])
+            faults |= found
+        good = np.ones(n_cells, dtype=bool)
+        good[list(faults)] = False
+        for kind, ids in self.ids.items():
+            ids.rows.append(codes[kind][good])
+        if weights is not None:
+            self.weights.append(weights[good])
+        if times is not None:
+            self.times.append(Times(times.rows[good], times.is_date))
+        return self._note(faults, piece)
+
+    def _note(self, faults: Faults, piece: _Piece) -> None:
+        if faults or piece.ragged:
+            places = piece.places[list(faults)].tolist()
+            noted = dict(zip(places, faults.values(), strict=True)) | piece.ragged
+            self.bad.add(noted, place=piece.place, content=piece.content)
+
+    def all_weights(self) -> NDArray[np.float64] | None:
+        return _joined(self.weights, np.float64) if self.weights else None
+
+    def all_times(self) -> Times | None:
+        if not self.times:
+            return None
+        return Times(np.concatenate([times.rows for times in self.times]), self.times[0].is_date)
+
+
+def _as_text(cells: list[bytes], piece: _Piece) -> Values:
+    values = coded(cells)
+    assert values.distinct is not None
+    return Values(values.rows, piece.texts(values.distinct))
+
+
+def _joined(pieces: list[NDArray[Any]], kind: type) -> NDArray[Any]:
+    return np.concatenate(pieces) if pieces else np.zeros(0, kind)

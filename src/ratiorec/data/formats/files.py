@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
 
+from ratiorec.data.formats.reading import BadRows, OnBadRows
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, DataNotFoundError
 
@@ -111,13 +113,47 @@ class Columns:
             return _by_alias(role, names) if aliases else None
         position = _by_name(column, names) if isinstance(column, str) else column
         if position is None or not 0 <= position < len(names):
+            plain = [without_type(str(name)) for name in names]
+            near = difflib.get_close_matches(str(column), plain, n=1)
             raise DataError(
                 f"no such {role} column",
                 where=where,
                 found=f"the columns {_listed(names)}",
-                wanted=f"{column!r} among them, or a position from 0 to {len(names) - 1}",
+                wanted=f"{column!r} among them, or a position from 0 to {len(names) - 1}"
+                + (f"; did you mean {near[0]}?" if near else ""),
             )
         return int(position)
+
+
+# Parts of names in several languages: enough for a guess, not for a decision
+_HINTS = {
+    "user": ("user", "cust", "client", "kund", "nutzer", "usuari", "utilis", "klant", "buyer"),
+    "item": ("item", "prod", "art", "sku", "movie", "film", "song", "book", "buch", "thing"),
+}
+
+
+def guessed_columns(names: Sequence[str], below: Sequence[Sequence[str]]) -> str:
+    """The likely columns of user and item: by parts of their names, else by most distinct values.
+
+    >>> guessed_columns(["land", "kunde", "artikel"], [["DE", "DE"], ["K1", "K2"], ["A1", "A2"]])
+    "user='kunde', item='artikel'"
+    """
+    plain = [_plain(name) for name in names]
+    others = {_by_alias(role, names) for role in ("weight", "timestamp")}
+    free = [place for place in range(len(names)) if place not in others] or [0]
+
+    def merit(role: str, place: int) -> tuple[bool, bool, int]:
+        rival = _HINTS["item" if role == "user" else "user"]
+        return (
+            plain[place] in ALIASES[role] or any(hint in plain[place] for hint in _HINTS[role]),
+            not any(hint in plain[place] for hint in rival),
+            len(set(below[place])),
+        )
+
+    user = max(free, key=lambda place: merit("user", place))
+    rest = [place for place in range(len(names)) if place != user]
+    item = max([place for place in rest if place in free] or rest, key=lambda n: merit("item", n))
+    return f"user={names[user]!r}, item={names[item]!r}"
 
 
 def is_header(cells: Sequence[str]) -> bool:
@@ -169,6 +205,8 @@ def _listed(names: Sequence[str], most: int = 20) -> str:
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt", ".dat", ".data", ".inter")
 ARROW_SUFFIXES = (".arrow", ".feather", ".ipc")
+PACKED_SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
+STDIN = "-"
 
 
 def read(
@@ -177,54 +215,108 @@ def read(
     columns: Columns = Columns(),  # noqa: B008 - frozen
     delimiter: str | None = None,
     header: bool | None = None,
+    on_bad_rows: OnBadRows = "stop",
+    bad_rows_file: str | os.PathLike[str] | None = None,
 ) -> Interactions:
-    """Read the pairs of a file.
+    """Read the pairs of a file, or of several that are parts of one table.
 
     The suffix says the format: .csv, .tsv, .txt, .dat, .data and RecBole's .inter (each also
-    with .gz behind), .parquet, Arrow's .arrow, .feather and .ipc, or a scipy sparse matrix
-    in .npz.
+    packed: .gz, .bz2, .xz, .zst), .parquet, Arrow's .arrow, .feather and .ipc, or a scipy sparse
+    matrix in .npz. `reading` of the result says which columns were taken and what became of the
+    rows.
 
     Args:
-        path: The file.
+        path: The file; a folder or a pattern such as `logs/*.parquet` for parts of one format and
+            with the same columns; or `-` for text on standard input.
         columns: Which column is what; the usual names are found without it. A text file
             without header holds user and item, then weight and timestamp where they fit.
         delimiter: What stands between the cells of a text file, found out when not given.
         header: Whether a text file begins with column names, found out when not given.
+        on_bad_rows: Whether rows that cannot be used stop the reading or are left out.
+        bad_rows_file: Where to write the rows that are left out.
 
     Raises:
         DataError: The file, or a row of it, cannot be used.
     """
-    # Arrow is loaded with these two, and only where a file is read
     from ratiorec.data.formats.delimited import read_delimited
     from ratiorec.data.formats.tables import read_arrow, read_parquet
 
-    path = Path(path)
-    _require_file(path)
-    suffix = _suffix(path)
+    bad = BadRows(on_bad_rows, None if bad_rows_file is None else Path(bad_rows_file))
+    origin = "standard input" if str(path) == STDIN else str(path)
+    paths = [Path(STDIN)] if str(path) == STDIN else parts_of(path)
+    suffix = ".csv" if str(path) == STDIN else _suffix(paths[0])
     if suffix in TEXT_SUFFIXES:
-        return read_delimited(path, columns=columns, delimiter=delimiter, header=header)
+        return read_delimited(
+            paths, columns=columns, delimiter=delimiter, header=header, bad=bad, origin=origin
+        )
     if suffix == ".parquet":
-        return read_parquet(path, columns)
+        return read_parquet(paths, columns, bad=bad, origin=origin)
     if suffix in ARROW_SUFFIXES:
-        return read_arrow(path, columns)
-    if suffix == ".npz":
-        return _read_npz(path)
-    raise _unknown_format(path)
+        return read_arrow(paths, columns, bad=bad, origin=origin)
+    if suffix == ".npz" and len(paths) == 1:
+        return _read_npz(paths[0])
+    raise _unknown_format(paths[0])
+
+
+def is_pattern(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a pattern for several files."""
+    return any(letter in str(path) for letter in "*?[")
+
+
+def has_tables(folder: Path) -> bool:
+    """Whether a folder holds files of pairs, at any depth; text without a suffix of its own
+    (.txt, .dat) is not enough.
+    """
+    suffixes = (".csv", ".tsv", ".inter", *_TABLE_SUFFIXES)
+    return any(_suffix(file) in suffixes for file in folder.rglob("*") if file.name[0] not in "._")
+
+
+def parts_of(path: str | os.PathLike[str]) -> list[Path]:
+    """The files of a path, in the order of their names: itself, or all of a folder or pattern.
+
+    Files whose name begins with a dot or an underscore, as Spark writes them, do not count.
+
+    Raises:
+        DataError: There is no file, or there are files of several formats.
+    """
+    folder = Path(path)
+    if is_pattern(path) and not folder.exists():
+        found = sorted(Path(folder.anchor).glob(str(folder.relative_to(folder.anchor))))
+    elif folder.is_dir():
+        found = sorted(folder.rglob("*"))
+    else:
+        _require_file(folder)
+        return [folder]
+    files = [file for file in found if file.is_file() and file.name[0] not in "._"]
+    known = [file for file in files if _suffix(file) in (*TEXT_SUFFIXES, *_TABLE_SUFFIXES)]
+    formats = sorted({_suffix(file) for file in known})
+    if len(formats) == 1 and (files == known or not is_pattern(path)):
+        return [file for file in known if file.stat().st_size] or known[:1]
+    raise DataError(
+        "no parts of a table" if not formats else "the parts are of several formats",
+        where=str(path),
+        found=", ".join(formats) or (f"{len(files)} other files" if files else "no file"),
+        wanted=f"files of one format, one of {', '.join((*TEXT_SUFFIXES, *_TABLE_SUFFIXES))}",
+    )
+
+
+_TABLE_SUFFIXES = (".parquet", *ARROW_SUFFIXES)
 
 
 def _suffix(path: Path) -> str:
-    """The suffix of the format: the last, or the one before .gz where that is text."""
+    """The suffix of the format: the last, or the one before .gz and its kin where that is text."""
     *before, last = ["", *(suffix.lower() for suffix in path.suffixes)]
-    return before[-1] if last == ".gz" and before[-1] in TEXT_SUFFIXES else last
+    is_packed = last in PACKED_SUFFIXES and before[-1] in TEXT_SUFFIXES
+    return before[-1] if is_packed else last
 
 
 def _unknown_format(path: Path) -> DataError:
-    known = (*TEXT_SUFFIXES, ".parquet", *ARROW_SUFFIXES, ".npz")
+    known = (*TEXT_SUFFIXES, *_TABLE_SUFFIXES, ".npz")
     return DataError(
         "unknown file format",
         where=str(path),
         found=f"the suffix {_suffix(path)!r}",
-        wanted=f"one of {', '.join(known)}; text may be gzipped (.csv.gz)",
+        wanted=f"one of {', '.join(known)}; text may be packed ({', '.join(PACKED_SUFFIXES)})",
     )
 
 
@@ -240,8 +332,8 @@ def _require_file(path: Path) -> None:
         raise DataError(
             "this is not a file",
             where=str(path),
-            found="a folder" if path.is_dir() else "a device or pipe",
-            wanted="a file; a folder in LightGCN form is read by read_lightgcn",
+            found="a device or pipe",
+            wanted="a file, or - for standard input",
         )
     if not path.stat().st_size:
         raise DataError(

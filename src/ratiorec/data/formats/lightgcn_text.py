@@ -128,7 +128,8 @@ def _read_lines(path: Path) -> _Lines:
             "no such file",
             where=str(path),
             found=f"no {path.name} in the folder" if path.parent.is_dir() else "no such folder",
-            wanted="a folder in LightGCN form: train.txt, one line a user",
+            wanted="a folder in LightGCN form (train.txt, one line a user), or a folder of CSV, "
+            "Parquet or Arrow files",
         ) from None
     content = content.rstrip()
     if not content:
@@ -236,8 +237,6 @@ def id_list(vocabulary: Vocabulary) -> bytes:
 
 def read_id_list(path: Path, *, kind: str) -> Vocabulary:
     """The vocabulary of an id list; integers where every id is printed as one."""
-    import pyarrow as pa
-
     from ratiorec.data.formats.identifiers import as_integers
 
     try:
@@ -260,7 +259,7 @@ def read_id_list(path: Path, *, kind: str) -> Vocabulary:
         if not is_whole or int(cells[0]) >= len(lines) or ids[int(cells[0])] is not None:
             raise _fault(path, number, line)
         ids[int(cells[0])] = identifier
-    numbers = as_integers(pa.array(ids, pa.large_string()))
+    numbers = as_integers(ids.tolist())
     return Vocabulary(ids if numbers is None else numbers, kind)
 
 

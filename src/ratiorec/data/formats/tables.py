@@ -2,99 +2,189 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as types
-from numpy.typing import NDArray
 
 from ratiorec.data.formats.files import Columns, Positions
-from ratiorec.data.formats.identifiers import (
-    Place,
-    encode_ids,
-    holds_text,
-    objects_to_arrow,
-    refuse_first,
-    refuse_nulls,
-    to_arrow,
-    unwrapped,
-)
+from ratiorec.data.formats.identifiers import encode_ids, id_faults, uuid_text
+from ratiorec.data.formats.reading import BadRows, Faults, Place, Reading, time_span
+from ratiorec.data.formats.values import Times, Values, coded, times_of, values_of, weights_of
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import DataError, NoPairsError
+from ratiorec.errors import DataError, NoPairsError, require_extra
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _ROWS_AT_ONCE = 1 << 20  # the text of so many rows is in memory, all others only as codes
 
 
 def interactions_from_columns(
-    columns: Mapping[str, pa.ChunkedArray],
+    columns: Mapping[str, Values],
     *,
     origin: str,
+    names: Mapping[str, str | int],
+    bad: BadRows | None = None,
     place: Place | None = None,
+) -> Interactions:
+    """Pairs of columns by role, of one length, checked and merged.
+
+    `names` are the columns as the source calls them; `place` says where a row stands, by default
+    as a row of the origin.
+    """
+    bad, n_rows = bad or BadRows(), len(columns["user"])
+    place = place or (lambda row: f"{origin}, row {row + 1} (the first is row 1)")
+    faults, weights, times = Faults(), None, None
+    if "weight" in columns:
+        weights, faults = weights_of(columns["weight"])
+    if "timestamp" in columns:
+        times, found = times_of(columns["timestamp"])
+        faults |= found
+    for kind in ("item", "user"):
+        faults |= id_faults(columns[kind], kind=kind)
+    bad.add(
+        faults,
+        place=place,
+        content=lambda row: ", ".join(values.shown(row) for values in columns.values()),
+    )
+    bad.settle(origin, n_rows)
+    users, items = columns["user"], columns["item"]
+    if faults:
+        good = np.ones(n_rows, dtype=bool)
+        good[list(faults)] = False
+        users, items = users.select(good), items.select(good)
+        weights = None if weights is None else weights[good]
+        times = None if times is None else Times(times.rows[good], times.is_date)
+    reading = Reading(origin, names, n_rows, n_dropped=len(faults), bad_rows=bad.sentences(origin))
+    return merged_interactions(users, items, weights, times, reading)
+
+
+def merged_interactions(
+    users: Values,
+    items: Values,
+    weights: Any,
+    times: Times | None,
+    reading: Reading,
+    *,
     is_text: bool = False,
 ) -> Interactions:
-    """Pairs of Arrow columns by role, of one length, checked and merged.
-
-    `place` says where a row stands, by default as a row of the origin; `is_text` says that the
-    columns are the text of a file.
-    """
-    if not len(columns["user"]):
+    """Pairs of columns without faults, repeats merged, with the report of their reading."""
+    if not len(users):
+        n_bad = f", and {reading.n_dropped:,} that cannot be used" if reading.n_dropped else ""
         raise NoPairsError(
             "there are no rows",
-            where=origin,
-            found="0 rows",
+            where=reading.source,
+            found=f"0 rows{n_bad}",
             wanted="at least one row with a user and an item",
         )
-    place = place or (lambda row: f"{origin}, row {row + 1} (the first is row 1)")
-    (users, user_indices), (items, item_indices) = (
-        encode_ids(columns[kind], kind=kind, place=place, is_text=is_text)
-        for kind in ("user", "item")
+    (user_ids, user_rows), (item_ids, item_rows) = (
+        encode_ids(column, kind=kind, is_text=is_text)
+        for column, kind in ((users, "user"), (items, "item"))
     )
-    weights, times = columns.get("weight"), columns.get("timestamp")
-    return Interactions.from_indices(
-        users,
-        items,
-        user_indices,
-        item_indices,
-        weights=None if weights is None else weights_of(weights, place=place),
-        timestamps=None if times is None else times_of(times, place=place),
-        order=np.arange(len(user_indices), dtype=np.int32) if times is None else None,
+    data = Interactions.from_indices(
+        user_ids,
+        item_ids,
+        user_rows,
+        item_rows,
+        weights=weights,
+        timestamps=None if times is None else times.rows,
+        order=np.arange(len(user_rows), dtype=np.int32) if times is None else None,
     )
+    first, last = (None, None) if times is None else time_span(times.rows, is_date=times.is_date)
+    told = replace(reading, n_repeats=len(users) - data.n_pairs, first_time=first, last_time=last)
+    return replace(data, reading=told)
 
 
-def read_parquet(path: Path, columns: Columns) -> Interactions:
-    """Pairs of a Parquet file."""
-    return _read_file(path, columns, "Parquet", _parquet_columns)
+def read_parquet(
+    paths: Sequence[Path], columns: Columns, *, bad: BadRows, origin: str
+) -> Interactions:
+    """Pairs of Parquet files."""
+    return _read_files(paths, columns, "Parquet", _parquet_columns, bad, origin)
 
 
-def read_arrow(path: Path, columns: Columns) -> Interactions:
-    """Pairs of an Arrow file or stream."""
-    return _read_file(path, columns, "Arrow", _arrow_columns)
+def read_arrow(
+    paths: Sequence[Path], columns: Columns, *, bad: BadRows, origin: str
+) -> Interactions:
+    """Pairs of Arrow files or streams."""
+    return _read_files(paths, columns, "Arrow", _arrow_columns, bad, origin)
 
 
-def _read_file(
-    path: Path,
+def _read_files(
+    paths: Sequence[Path],
     columns: Columns,
     format_name: str,
-    load: Callable[[Path, Columns], dict[str, pa.ChunkedArray]],
+    load: Callable[[Path, Columns], tuple[dict[str, pa.ChunkedArray], dict[str, str]]],
+    bad: BadRows,
+    origin: str,
 ) -> Interactions:
-    try:
-        loaded = load(path, columns)
-    except (pa.ArrowException, OSError, KeyError) as error:
+    pyarrow = require_extra("pyarrow", "arrow", where=origin)
+    parts: list[dict[str, pa.ChunkedArray]] = []
+    names: dict[str, str] = {}
+    for path in paths:
+        try:
+            loaded, found = load(path, columns)
+        except (pyarrow.ArrowException, OSError, KeyError) as error:
+            raise DataError(
+                f"the file cannot be read as {format_name}",
+                where=str(path),
+                found=str(error).splitlines()[0][:200],
+                wanted=f"a complete {format_name} file",
+            ) from error
+        names = require_same_columns(names, found, str(path), paths[0])
+        parts.append(loaded)
+    values = {role: _of_arrow(_joined([part[role] for part in parts]), role) for role in names}
+    ends = np.cumsum([len(part["user"]) for part in parts])
+
+    def place(row: int) -> str:
+        part = int(np.searchsorted(ends, row, side="right"))
+        before = int(ends[part - 1]) if part else 0
+        return f"{paths[part]}, row {row - before + 1} (the first is row 1)"
+
+    return interactions_from_columns(values, origin=origin, names=names, bad=bad, place=place)
+
+
+def require_same_columns(
+    names: dict[str, Any], found: dict[str, Any], where: str, first: Path
+) -> dict[str, Any]:
+    """The columns of one part more, once they are those of the parts before it."""
+    if names and names != found:
         raise DataError(
-            f"the file cannot be read as {format_name}",
-            where=str(path),
-            found=str(error).splitlines()[0][:200],
-            wanted=f"a complete {format_name} file",
-        ) from error
-    return interactions_from_columns(loaded, origin=str(path))
+            "the parts have different columns",
+            where=where,
+            found=", ".join(f"{role} = {name!r}" for role, name in found.items()),
+            wanted=f"{', '.join(f'{role} = {name!r}' for role, name in names.items())}, "
+            f"as in {first.name}",
+        )
+    return found
 
 
-def _parquet_columns(path: Path, columns: Columns) -> dict[str, pa.ChunkedArray]:
+def _joined(chunks: list[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """One column of all parts, in the type that holds them all."""
+    import pyarrow as pa
+
+    if len({chunk.type for chunk in chunks}) > 1:  # say int32 and int64
+        try:
+            names = pa.concat_tables(
+                [pa.table({"": chunk}) for chunk in chunks], promote_options="permissive"
+            )
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise DataError(
+                "the parts have columns of different types",
+                where="parts",
+                found=", ".join(sorted({str(chunk.type) for chunk in chunks})),
+                wanted="one type in all parts",
+            ) from error
+        return names.column(0)
+    return pa.chunked_array([piece for chunk in chunks for piece in chunk.chunks], chunks[0].type)
+
+
+def _parquet_columns(
+    path: Path, columns: Columns
+) -> tuple[dict[str, pa.ChunkedArray], dict[str, str]]:
     """The columns in need, text as codes: never all the text at once."""
     import pyarrow.parquet as pq
 
@@ -106,8 +196,12 @@ def _parquet_columns(path: Path, columns: Columns) -> dict[str, pa.ChunkedArray]
         return _collect(batches, file.schema_arrow, positions)
 
 
-def _arrow_columns(path: Path, columns: Columns) -> dict[str, pa.ChunkedArray]:
+def _arrow_columns(
+    path: Path, columns: Columns
+) -> tuple[dict[str, pa.ChunkedArray], dict[str, str]]:
     """The columns in need of an Arrow file or stream."""
+    import pyarrow as pa
+
     with pa.memory_map(str(path)) as source:
         is_file = source.read(6) == b"ARROW1"
         source.seek(0)
@@ -119,28 +213,100 @@ def _arrow_columns(path: Path, columns: Columns) -> dict[str, pa.ChunkedArray]:
 
 def _collect(
     batches: Iterable[pa.RecordBatch], schema: pa.Schema, positions: Positions
-) -> dict[str, pa.ChunkedArray]:
-    """The column of each role, batch by batch."""
+) -> tuple[dict[str, pa.ChunkedArray], dict[str, str]]:
+    """The column of each role, batch by batch, and its name."""
+    import pyarrow as pa
+
     chunks: dict[str, list[pa.Array]] = {role: [] for role in positions}
     for batch in batches:
         for role, position in positions.items():
             chunks[role].append(_as_codes(batch.column(schema.names[position])))
-    return {
+    columns = {
         role: pa.chunked_array(chunks[role], _as_codes(pa.array([], schema.types[position])).type)
         for role, position in positions.items()
     }
+    return columns, {role: schema.names[position] for role, position in positions.items()}
 
 
 def _as_codes(chunk: pa.Array) -> pa.Array:
-    return chunk.dictionary_encode() if holds_text(chunk.type) else chunk
+    from pyarrow import types
+
+    is_text = types.is_string(chunk.type) or types.is_large_string(chunk.type)
+    return chunk.dictionary_encode() if is_text else chunk
 
 
-def interactions_from_frame(frame: Any, columns: Columns) -> Interactions:
+def _of_arrow(column: pa.ChunkedArray, role: str) -> Values:
+    """An Arrow column; text, bytes and dictionaries become codes without passing Python."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if isinstance(column.type, pa.BaseExtensionType):
+        storage = column.type.storage_type
+        column = pa.chunked_array([chunk.storage for chunk in column.chunks], type=storage)
+    kind = column.type
+    is_null = column.is_null().to_numpy() if column.null_count else None
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        filled = column.fill_null(0) if is_null is not None else column
+        filled = filled.cast(pa.float64()) if types.is_float16(kind) else filled
+        return Values(np.asarray(filled.to_numpy()), None, is_null)
+    if types.is_date(kind) or types.is_timestamp(kind):
+        moments = column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)), safe=False)
+        return Values(
+            moments.cast(pa.int64()).fill_null(0).to_numpy().view("M8[us]"), None, is_null
+        )
+    if not (types.is_dictionary(kind) or _is_text_or_bytes(kind)):
+        return values_of(column.to_pylist(), role=role)
+    if not types.is_dictionary(kind):
+        kind = pa.large_string() if types.is_string_view(kind) else kind
+        kind = pa.large_binary() if types.is_binary_view(kind) else kind
+        column = column.cast(kind).dictionary_encode()
+    return _of_dictionaries(column.unify_dictionaries(), role, is_null)
+
+
+def _of_dictionaries(column: pa.ChunkedArray, role: str, is_null: Any) -> Values:
+    """A column of codes into one dictionary, which may itself hold a null."""
+    from pyarrow import types
+
+    if not column.num_chunks or not len(column):
+        return coded([])
+    values = column.chunk(0).dictionary.to_pylist()
+    rows = np.concatenate([chunk.indices.fill_null(0).to_numpy() for chunk in column.chunks])
+    kind = column.type.value_type
+    if types.is_fixed_size_binary(kind) and kind.byte_width == 16:
+        values = [None if value is None else uuid_text(value) for value in values]
+    if None in values:
+        gaps = np.array([value is None for value in values])[rows]
+        is_null = gaps if is_null is None else gaps | is_null
+        values = ["null" if value is None else value for value in values]
+    if not _is_text_or_bytes(kind):
+        return values_of([values[row] for row in rows.tolist()], role=role)
+    used = np.unique(rows)  # a category that nobody uses may be anything
+    return Values(np.searchsorted(used, rows), [values[code] for code in used.tolist()], is_null)
+
+
+def _is_text_or_bytes(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            *(types.is_string, types.is_large_string, types.is_string_view, types.is_binary),
+            *(types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
+        )
+    )
+
+
+def interactions_from_frame(frame: Any, columns: Columns, *, bad: BadRows) -> Interactions:
     """Pairs of a pandas or polars frame, an Arrow table or a record batch."""
     eager = _eager(frame)
-    positions = columns.among([str(name) for name in eager.columns], where="data frame")
-    series = {role: _series(eager, position, role) for role, position in positions.items()}
-    return interactions_from_columns(series, origin="data frame")
+    names = [str(name) for name in eager.columns]
+    positions = columns.among(names, where="data frame")
+    return interactions_from_columns(
+        {role: _series(eager, position, role) for role, position in positions.items()},
+        origin="data frame",
+        names={role: names[position] for role, position in positions.items()},
+        bad=bad,
+    )
 
 
 def interactions_from_pairs(
@@ -149,11 +315,12 @@ def interactions_from_pairs(
     *,
     weights: Iterable[Any] | None,
     timestamps: Iterable[Any] | None,
+    bad: BadRows,
 ) -> Interactions:
     """Pairs of two columns of ids, with or without weights and times."""
     given = {"user": user_ids, "item": item_ids, "weight": weights, "timestamp": timestamps}
     columns = {
-        role: to_arrow(values, kind=role) for role, values in given.items() if values is not None
+        role: values_of(values, role=role) for role, values in given.items() if values is not None
     }
     n_rows = len(columns["user"])
     for role, values in columns.items():
@@ -164,7 +331,8 @@ def interactions_from_pairs(
                 found=f"{len(values)} rows",
                 wanted=f"{n_rows}, as many as there are user ids",
             )
-    return interactions_from_columns(columns, origin="pairs")
+    names = dict.fromkeys(columns, "given")
+    return interactions_from_columns(columns, origin="pairs", names=names, bad=bad)
 
 
 def interactions_from_sparse(
@@ -182,13 +350,15 @@ def interactions_from_sparse(
         )
     entries = scipy.sparse.csr_array(matrix, dtype=np.float64, copy=True).tocoo()  # adds repeats up
     values = entries.data
-    refuse_first(
-        ~(np.isfinite(values) & (values >= 0)),
-        values,
-        "a value is negative or not a finite number",
-        "a number from 0 upwards",
-        lambda entry: f"matrix, row {entries.row[entry]}, column {entries.col[entry]}",
-    )
+    bad = ~(np.isfinite(values) & (values >= 0))
+    if bad.any():
+        entry = int(np.argmax(bad))
+        raise DataError(
+            "a value is negative or not a finite number",
+            where=f"matrix, row {entries.row[entry]}, column {entries.col[entry]}",
+            found=repr(values[entry].item()),
+            wanted="a number from 0 upwards",
+        )
     stored = values > 0
     return Interactions.from_indices(
         _side(matrix.shape[0], user_ids, "user"),
@@ -217,7 +387,9 @@ def _eager(frame: Any) -> Any:
     """The frame behind one interface, whoever made it."""
     import narwhals as nw
 
-    if isinstance(frame, pa.RecordBatch):
+    if type(frame).__name__ == "RecordBatch":
+        import pyarrow as pa
+
         frame = pa.Table.from_batches([frame])
     try:
         return nw.from_native(frame, eager_only=True)
@@ -231,91 +403,14 @@ def _eager(frame: Any) -> Any:
         ) from error
 
 
-def _series(frame: Any, position: int, role: str) -> pa.ChunkedArray:
+def _series(frame: Any, position: int, role: str) -> Values:
+    """A column of a frame; pyarrow is needed for Arrow's own tables only."""
     import narwhals as nw
 
     series = frame.get_column(frame.columns[position])
-    if series.dtype == nw.Object:  # only Python can look into these
-        return objects_to_arrow(series.to_list(), kind=role)
-    return to_arrow(series.to_arrow(), kind=role)
-
-
-def weights_of(column: pa.ChunkedArray, *, place: Place) -> NDArray[np.float64]:
-    """A column of weights: finite, from 0 upwards."""
-    column = _plain(column)
-    refuse_nulls(column, "a weight is missing", "a weight in every row", place)
-    numbers = _cast(column, pa.float64())
-    if numbers is None:
-        raise _unreadable(column, [pa.float64()], "weight", "a number from 0 upwards", place)
-    weights = np.asarray(numbers.to_numpy())
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    first = weights[np.argmax(bad)] if bad.any() else 0.0
-    what = "a weight is negative" if first < 0 else "a weight is not a finite number"
-    refuse_first(bad, weights, what, "a number from 0 upwards", place)
-    return weights
-
-
-def times_of(column: pa.ChunkedArray, *, place: Place) -> NDArray[np.int64] | NDArray[np.float64]:
-    """A column of times: whole numbers and floats as they are, dates as microseconds."""
-    column = _plain(column)
-    refuse_nulls(column, "a timestamp is missing", "a timestamp in every row", place)
-    clock: tuple[Any, ...] = (pa.timestamp("us"), pa.timestamp("us", tz="UTC"))
-    if types.is_date(column.type) or types.is_timestamp(column.type):
-        return _microseconds(column)
-    if types.is_decimal(column.type) or types.is_floating(column.type):
-        attempts: tuple[Any, ...] = (pa.float64(),)
-    else:
-        attempts = (pa.int64(), pa.float64(), *clock)
-    for attempt in attempts:
-        moments = _cast(column, attempt)
-        if moments is not None:
-            times = _microseconds(moments) if attempt in clock else np.asarray(moments.to_numpy())
-            missing = "a timestamp is missing"
-            refuse_first(~np.isfinite(times), times, missing, "a timestamp in every row", place)
-            return times
-    wanted = "a number or a date such as 2024-05-31 or 2024-05-31T12:00:00"
-    raise _unreadable(column, attempts, "timestamp", wanted, place)
-
-
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Dictionaries decoded, text without the blanks around it."""
-    column = unwrapped(column)
-    if types.is_dictionary(column.type):
-        column = unwrapped(column.cast(column.type.value_type))
-    return pc.utf8_trim_whitespace(column) if holds_text(column.type) else column
-
-
-def _cast(column: Any, kind: pa.DataType) -> Any:
-    """The column as another type, or None where a value does not fit."""
-    try:
-        if types.is_integer(column.type) and types.is_floating(kind):
-            return column.cast(kind, safe=False)  # a weight of 2^60 may lose its last digits
-        return column.cast(kind)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        return None
-
-
-def _microseconds(column: Any) -> NDArray[np.int64]:
-    unit = pa.timestamp("us", tz=column.type.tz if types.is_timestamp(column.type) else None)
-    return np.asarray(column.cast(unit, safe=False).cast(pa.int64()).to_numpy())
-
-
-def _unreadable(
-    column: pa.ChunkedArray, kinds: Iterable[pa.DataType], role: str, wanted: str, place: Place
-) -> DataError:
-    """The error for the first value that breaks the kind which most rows before it keep."""
-    row = max(_first_misfit(column, kind) for kind in kinds)
-    found = repr(column[row].as_py())
-    return DataError(f"a {role} cannot be read", where=place(row), found=found, wanted=wanted)
-
-
-def _first_misfit(column: pa.ChunkedArray, kind: pa.DataType) -> int:
-    """The first row that cannot be cast, by halving."""
-    start, stop = 0, len(column)
-    while stop - start > 1:
-        middle = (start + stop) // 2
-        if _cast(column.slice(start, middle - start), kind) is None:
-            stop = middle
-        else:
-            start = middle
-    return start
+    if series.implementation.is_pyarrow():
+        return _of_arrow(series.to_native(), role)
+    is_number = series.dtype.is_numeric() and not series.dtype.is_decimal()
+    is_moment = series.dtype == nw.Datetime and getattr(series.dtype, "time_zone", None) is None
+    is_array = (is_number or is_moment) and not series.null_count()
+    return values_of(series.to_numpy() if is_array else series.to_list(), role=role)

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ratiorec.kernels.sparse import Adjacency
+from ratiorec.kernels.blocks import Adjacency
 
 
 @triton.jit

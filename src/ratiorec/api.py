@@ -1,0 +1,245 @@
+"""What people type: `fit`, `evaluate` and `compare`, from whatever holds pairs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ratiorec.compare import PresetResult, compare_presets, ranked, with_test_part
+from ratiorec.config import preset as preset_settings
+from ratiorec.config import resolve
+from ratiorec.data.benchmarks import load
+from ratiorec.data.interactions import Dataset, Interactions
+from ratiorec.errors import ConfigError, DataError, unknown_choice
+from ratiorec.evaluation.evaluate import Report
+from ratiorec.model.artifact import Artifact
+from ratiorec.plain import html_table, text_table
+from ratiorec.presets import AUTO
+from ratiorec.settings import AnySettings
+from ratiorec.training.experiment import fit as train
+from ratiorec.training.fit import FitOptions, Observer, StepTaken
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+DEFAULT_PRESETS = (AUTO, "dregn-cf-fast", "softmax", "ease", "item-knn", "popularity")
+
+
+def fit(
+    data: Any,
+    *,
+    preset: str | None = None,
+    settings: AnySettings | Mapping[str, Any] | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    options: FitOptions = FitOptions(),  # noqa: B008
+    progress: bool | None = None,
+    observe: Observer | None = None,
+    stop_requested: Callable[[], bool] = lambda: False,
+    **named: Any,
+) -> Artifact:
+    """Train a model.
+
+    Args:
+        data: A pandas or polars frame, an Arrow table, a list of (user, item), a sparse matrix,
+            `Interactions`, a `Dataset`, or the path of a file or the name of a benchmark.
+        preset: Named settings; "auto", which chooses on held-out pairs, where nothing is given.
+        settings: Settings in place of a preset's, or a dictionary of those that differ from it.
+        seed: Same seed, same bits on a CPU.
+        device: "cpu", "cuda", "cuda:1" or "auto".
+        options: Validation, refit, time budget, checkpoints.
+        progress: Whether to show a bar; by default in a terminal or a notebook.
+        observe: Told of every step and epoch, in place of the bar.
+        stop_requested: Asked after every step; True saves a checkpoint and stops.
+        **named: Fields of `options` by their names, such as max_seconds=30.
+    """
+    if isinstance(settings, Mapping):
+        if preset is None:
+            wanted = "preset='dregn-cf', or another whose settings these are"
+            raise ConfigError(
+                "settings in a dictionary change those of a preset",
+                where="fit, settings",
+                found="no preset",
+                wanted=wanted,
+            )
+        settings = resolve(preset_settings(preset), settings)
+    with progress_bar(shown=progress if observe is None else False) as bar:
+        return train(
+            dataset_of(data),
+            preset=preset,
+            settings=settings,
+            seed=seed,
+            device=device,
+            options=with_named(options, named),
+            observe=observe or bar,
+            stop_requested=stop_requested,
+        )
+
+
+def evaluate(model: Artifact | str | Path, test: Any, **options: Any) -> Report:
+    """Judge a model, or the folder of one, on test pairs in any form that `fit` takes.
+
+    Options are those of `Artifact.evaluate`: ks, on_unknown, …
+    """
+    found = model if isinstance(model, Artifact) else Artifact.load(model)
+    return found.evaluate(_pairs_of(test), **options)
+
+
+def compare(
+    data: Any,
+    presets: Sequence[str] = DEFAULT_PRESETS,
+    *,
+    test: Any = None,
+    test_share: float = 0.2,
+    seed: int = 0,
+    device: str = "auto",
+    options: FitOptions = FitOptions(),  # noqa: B008
+    progress: bool | None = None,
+    **named: Any,
+) -> PresetComparison:
+    """Train several presets on the same pairs and judge them on the same test pairs.
+
+    Args:
+        data: Whatever `fit` takes.
+        presets: Their names.
+        test: Test pairs in the same forms; else those of `data`, or a share that is held out.
+        test_share: That share of each user's pairs.
+        seed: Of every fit, and of what is held out.
+        device: "cpu", "cuda", "cuda:1" or "auto".
+        options: Those of every fit.
+        progress: Whether to show a bar; by default in a terminal or a notebook.
+        **named: Fields of `options` by their names, such as max_seconds=30.
+    """
+    given, chosen = dataset_of(data), with_named(options, named)
+    if test is not None:
+        given = _with_test(given, _pairs_of(test))
+    judged = with_test_part(given, test_share, seed=seed, by=chosen.validation_by or "random")
+    if judged is not given:  # what `auto` would choose by may be drawn in another way
+        chosen = replace(chosen, validation_by=chosen.validation_by or "random")
+
+    @contextmanager
+    def watch(name: str) -> Iterator[Observer]:
+        with progress_bar(shown=progress, prefix=f"{name}: ") as bar:
+            yield bar
+
+    found = compare_presets(
+        judged, list(presets), seed=seed, device=device, options=chosen, watch=watch
+    )
+    return PresetComparison(tuple(found))
+
+
+@dataclass(frozen=True, repr=False)
+class PresetComparison:
+    """What `compare` has found, best first when printed."""
+
+    results: tuple[PresetResult, ...]
+
+    @property
+    def best(self) -> PresetResult:
+        """The preset with the highest nDCG@20."""
+        return ranked(self.results)[0]
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """One dictionary for each preset, in plain types, in the order asked for."""
+        return [result.to_json() for result in self.results]
+
+    def plot(self) -> Axes:
+        """nDCG@20 of each preset with its 95 % interval (extra `plots`)."""
+        from ratiorec.plots import plot_comparison
+
+        return plot_comparison(ranked(self.results))
+
+    def _rows(self) -> list[list[str]]:
+        rows = [["preset", "ndcg@20", "recall@20", "seconds", "against the best"]]
+        for result in ranked(self.results):
+            assert result.figures is not None
+            metrics, against = result.figures.metrics, result.against_best
+            difference = "" if against is None else f"{against.difference:+.4f}"
+            seconds = f"{result.figures.seconds['total']:.1f}"
+            figures = [f"{metrics[name]:.4f}" for name in ("ndcg@20", "recall@20")]
+            rows.append([result.preset, *figures, seconds, difference])
+        return rows
+
+    def __repr__(self) -> str:
+        lines = [f"{r.preset} could not run: {r.error}" for r in self.results if r.error]
+        return "\n".join([text_table(self._rows()), *lines])
+
+    def _repr_html_(self) -> str:
+        return html_table(self._rows())
+
+
+def dataset_of(data: Any) -> Dataset:
+    """Pairs from anything that holds some.
+
+    Raises:
+        DataError: It is nothing of the kind.
+    """
+    if isinstance(data, Dataset):
+        return data
+    if isinstance(data, Interactions):
+        return Dataset("data", data)
+    if isinstance(data, str | os.PathLike):
+        return load(data)
+    if hasattr(data, "tocsr"):
+        return Dataset("data", Interactions.from_csr(data))
+    if hasattr(data, "columns") or hasattr(data, "column_names"):
+        return Dataset("data", Interactions.from_frame(data))
+    return Dataset("data", _from_tuples(data))
+
+
+def _from_tuples(data: Any) -> Interactions:
+    rows = list(data) if isinstance(data, Iterable) else []
+    if rows and all(isinstance(row, tuple | list) and len(row) == 2 for row in rows):
+        return Interactions.from_pairs([row[0] for row in rows], [row[1] for row in rows])
+    raise DataError(
+        "no pairs can be read from this",
+        where="data",
+        found=f"{type(data).__name__}, {data!r:.60}",
+        wanted="a frame, a sparse matrix, a list of (user, item), a path, or Interactions "
+        "(Interactions.from_pairs takes weights and timestamps, too)",
+    )
+
+
+def _pairs_of(data: Any) -> Interactions:
+    """The pairs to judge by: the test part where there is one."""
+    found = dataset_of(data)
+    return found.train if found.test is None else found.test
+
+
+def _with_test(dataset: Dataset, test: Interactions) -> Dataset:
+    """The test pairs by the ids of the training part, those of unknown users and items left out."""
+    users, items = dataset.train.users, dataset.train.items
+    return replace(dataset, test=test.aligned_to(users, items, on_unknown="skip"))
+
+
+def with_named(options: FitOptions, named: Mapping[str, Any]) -> FitOptions:
+    """Options with some of their fields changed, by name."""
+    known = [option.name for option in fields(FitOptions)]
+    if unknown := sorted(named.keys() - set(known)):
+        raise unknown_choice("no such option of a fit", unknown[0], known, where="options")
+    return replace(options, **named)
+
+
+@contextmanager
+def progress_bar(*, shown: bool | None = None, prefix: str = "") -> Iterator[Observer]:
+    """A bar on standard error, or in a notebook, that is told of every step."""
+    from rich.console import Console
+    from rich.progress import Progress, TaskID
+
+    console = Console(stderr=True)
+    if shown is None:
+        shown = console.is_terminal or console.is_jupyter
+    tasks: dict[str, TaskID] = {}
+    with Progress(console=console, disable=not shown) as bar:
+
+        def observe(event: Any) -> None:
+            if isinstance(event, StepTaken):
+                if event.phase not in tasks:
+                    tasks[event.phase] = bar.add_task(prefix + event.phase, total=event.last_step)
+                bar.update(tasks[event.phase], completed=event.step)
+
+        yield observe

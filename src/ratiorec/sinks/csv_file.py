@@ -1,0 +1,67 @@
+"""A CSV file: UTF-8, a header, commas, quotes where a cell needs them; nothing but numpy."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratiorec.files import atomic_write
+from ratiorec.scorers.table import Recommendations
+from ratiorec.sinks.parts import FileOfParts
+
+_NEEDS_QUOTES = re.compile(r'[",\r\n]|\A\Z')
+
+
+@dataclass(frozen=True)
+class CsvFile(FileOfParts):
+    """One CSV file; each part has the header too, so that it is a CSV file by itself."""
+
+    part_suffix = ".csv"
+
+    def write_part(self, handle: BinaryIO, lists: Recommendations) -> None:
+        columns = lists.columns()
+        rows = zip(*map(_cells, columns.values()), strict=True)
+        for row in (tuple(columns), *rows):
+            handle.write(f"{','.join(row)}\n".encode())
+
+    def ranks(self, part: Path) -> NDArray[np.int64]:
+        with part.open(newline="", encoding="utf-8") as file:
+            header, *rows = csv.reader(file, strict=True)
+        if any(len(row) != len(header) for row in rows) or not _ends_in_a_newline(part):
+            raise ValueError(f"{part} is cut short")
+        return np.array([row[header.index("rank")] for row in rows], np.int64)
+
+    def join(self, handle: BinaryIO, parts: Sequence[Path]) -> None:
+        for number, part in enumerate(parts):
+            with part.open("rb") as rows:
+                if number:
+                    rows.readline()  # the header stands once
+                shutil.copyfileobj(rows, handle)
+
+    def write_at_once(self, lists: Recommendations) -> None:
+        with atomic_write(self.path) as handle:
+            self.write_part(handle, lists)
+
+
+def _cells(values: NDArray[Any]) -> list[str]:
+    """A column as text; of a score the shortest that is read as the same float32."""
+    if values.dtype != object:
+        return list(values.astype(str))
+    return [
+        '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
+        for text in map(str, values)
+    ]
+
+
+def _ends_in_a_newline(part: Path) -> bool:
+    with part.open("rb") as file:
+        file.seek(-1, 2)
+        return file.read() == b"\n"

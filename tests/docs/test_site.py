@@ -1,0 +1,61 @@
+"""The site builds without a warning, asks no other host for anything, and names what is public."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ratiorec
+
+pytest.importorskip("mkdocs")
+pytest.importorskip("material")
+pytest.importorskip("mkdocstrings")
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("site")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
+        cwd=ROOT,
+        env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "WARNING" not in done.stderr
+    return folder
+
+
+def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+    loads = re.compile(r"<(?:script|img|link|iframe)[^>]+(?:src|href)=[\"']?(https?:[^\"' >]+)")
+    for page in site.rglob("*.html"):
+        assert not loads.findall(page.read_text(encoding="utf-8")), page
+
+
+def test_the_search_index_is_part_of_the_site(site: Path) -> None:
+    index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
+    assert "Get started in 10 minutes" in index
+
+
+def test_every_public_name_is_in_the_reference(site: Path) -> None:
+    text = " ".join(p.read_text(encoding="utf-8") for p in (site / "reference").rglob("*.html"))
+    anchors = set(re.findall(r"id=\"(ratiorec[\w.]*)\"", text))
+    for name in set(ratiorec.__all__) - {"__version__"}:
+        assert any(anchor.rpartition(".")[2] == name for anchor in anchors), name
+
+
+def test_lists_and_results_of_older_pages_are_rendered(site: Path) -> None:
+    guide = (site / "guide.html").read_text(encoding="utf-8")
+    assert "<li>holds out a tenth" in guide
+    assert 'href="results/bench-fold_in_quality.json"' in guide
+    assert (site / "results" / "bench-fold_in_quality.json").is_file()
+    assert "](" not in re.sub(r"<(pre|code).*?</\1>", "", guide, flags=re.DOTALL)
