@@ -6,10 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratiorec.compare import PresetResult, compare_folds, compare_presets, figures_of, ranked
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import DataError
+from ratiorec.training.compare import (
+    PresetResult,
+    compare_folds,
+    compare_presets,
+    figures_of,
+    ranked,
+)
 from ratiorec_lab.comparison_report import write_report
 from support.quick_presets import failing, use_presets
 

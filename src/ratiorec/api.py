@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ratiorec.compare import PresetResult, compare_presets, ranked, with_test_part
 from ratiorec.config import preset as preset_settings
 from ratiorec.config import resolve
 from ratiorec.data.benchmarks import load
@@ -20,6 +19,7 @@ from ratiorec.model.artifact import Artifact
 from ratiorec.plain import html_table, text_table
 from ratiorec.presets import AUTO
 from ratiorec.settings import AnySettings
+from ratiorec.training.compare import PresetResult, compare_presets, ranked, with_test_part
 from ratiorec.training.experiment import fit as train
 from ratiorec.training.fit import FitOptions, Observer, StepTaken
 

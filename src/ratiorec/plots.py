@@ -10,7 +10,7 @@ from ratiorec.errors import DataError, require_extra
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ratiorec.compare import PresetResult
+    from ratiorec.training.compare import PresetResult
 
 _METRIC = "ndcg@20"
 

@@ -322,11 +322,13 @@ def test_a_test_part_with_unknown_users_is_refused_or_skipped(
     with held_out.open("a") as file:
         file.write("stranger,item-001\n")
     before = everything_in(tmp_path)
-    refusal = cli("evaluate", model, "--test", held_out, "--per-user", "users.csv").refusal
+    strict = ("--on-unknown", "raise", "--per-user", "users.csv")
+    refusal = cli("evaluate", model, "--test", held_out, *strict).refusal
     assert "1 of " in refusal
     assert "found: user 'stranger'" in refusal
     assert everything_in(tmp_path) == before
-    skipped = cli("evaluate", model, "--test", held_out, "--on-unknown", "skip", "--json")
+    skipped = cli("evaluate", model, "--test", held_out, "--json")
+    assert "1 of 119 test pairs are left out: 1 of users" in skipped.err
     assert skipped.json["metrics"] == known["metrics"]
 
 
@@ -364,9 +366,10 @@ def test_a_list_of_no_items_is_refused(
         ("recommend", model, "--user", trained.users.ids[0]),
         ("recommend", model, "--all", "-o", "lists.parquet"),
         ("similar", model, "--item", trained.items.ids[0]),
-        ("evaluate", model, "--test", held_out, "--per-user", "users.csv"),
     ):
         assert "wanted: 1 or more" in cli(*arguments, "-k", k).refusal
+    judged = ("evaluate", model, "--test", held_out, "--per-user", "users.csv")
+    assert "wanted: whole numbers from 1" in cli(*judged, "-k", k).refusal
     assert everything_in(tmp_path) == before
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from ratiorec import compare as comparison
 from ratiorec.cli import options, progress
 from ratiorec.errors import StorageError
 from ratiorec.model.artifact import Artifact
+from ratiorec.training import compare as comparison
 from ratiorec.training.fit import StepTaken
 from ratiorec_lab import comparison_report
 from support.command_line import CommandLine, everything_in

@@ -74,7 +74,8 @@ def test_json_has_test_figures_where_there_is_a_test_part(cli: CommandLine, clic
 
 def test_progress_goes_to_standard_error(cli: CommandLine, clicks: Path) -> None:
     outcome = cli("fit", clicks, "-o", "model", *QUICK)
-    lines = outcome.err.splitlines()
+    read, *lines = outcome.err.splitlines()
+    assert read.startswith(f"read {clicks}: user = ")
     assert [line.split(":")[0] for line in lines] == [f"search epoch {n}" for n in (1, 2, 3)]
     assert all("validation recall@20 0." in line for line in lines)
     assert "search" not in outcome.out

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratiorec.compare import RANKED_BY, PresetResult, figures_of, ranked
 from ratiorec.data.interactions import Dataset
+from ratiorec.training.compare import RANKED_BY, PresetResult, figures_of, ranked
 from ratiorec_lab.report import charts, page
 from ratiorec_lab.report.page import Cell, Estimate, Table
 from ratiorec_lab.report.writing import format_column

@@ -17,9 +17,9 @@ from ratiorec.errors import ConfigError, DataError, StorageError
 
 if TYPE_CHECKING:
     from ratiorec.cli.progress import FitProgress
-    from ratiorec.compare import PresetResult
     from ratiorec.data.interactions import Dataset
     from ratiorec.model.artifact import Artifact
+    from ratiorec.training.compare import PresetResult
 
 
 EXAMPLES = """Examples:
@@ -76,7 +76,7 @@ class Judging:
 
     def test_part(self, loaded: Dataset, seed: int, validation_by: str) -> Dataset:
         """The data with pairs that judge: their own test part, unless a split is asked for."""
-        from ratiorec.compare import with_test_part
+        from ratiorec.training.compare import with_test_part
 
         if self.by is None and self.folds is None:
             return with_test_part(loaded, self.test_share, seed=seed, by=validation_by)
@@ -88,9 +88,9 @@ class Judging:
     def _split(self, whole: Dataset, seed: int) -> Dataset:
         import numpy as np
 
-        from ratiorec.compare import require_test_share
         from ratiorec.data.interactions import require_trainable
         from ratiorec.data.split import LeaveLast, RatioSplit, cut_in_time
+        from ratiorec.training.compare import require_test_share
 
         data, share = require_trainable(whole.train), self.test_share
         require_test_share(share)
@@ -155,7 +155,7 @@ def compare(
     as one, drawn like the validation pairs or as --split says. A preset that cannot run here is
     listed with the reason, and the others go on.
     """
-    from ratiorec.compare import ranked
+    from ratiorec.training.compare import ranked
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
 
@@ -211,8 +211,8 @@ def _has_share(judging: Judging, dataset: Dataset, loaded: Dataset) -> bool:
 
 
 def _names(presets: str) -> list[str]:
-    from ratiorec.compare import require_presets
     from ratiorec.presets import PRESETS
+    from ratiorec.training.compare import require_presets
 
     if presets.strip() == "all":
         return list(PRESETS)
@@ -276,7 +276,7 @@ class _Desk:
         self, dataset: Any, seed: int, device: str, options: Any, folds: int | None
     ) -> list[PresetResult]:
         from ratiorec.cli.progress import stop_on_interrupt
-        from ratiorec.compare import compare_folds, compare_presets
+        from ratiorec.training.compare import compare_folds, compare_presets
 
         run = compare_presets if folds is None else partial(compare_folds, n_folds=folds)
         with stop_on_interrupt() as stop_requested:
@@ -324,7 +324,7 @@ class _Desk:
 def _result(
     results: Sequence[PresetResult], dataset: str, seed: int, device: str
 ) -> dict[str, Any]:
-    from ratiorec.compare import ranked
+    from ratiorec.training.compare import ranked
 
     order = ranked(results)
     return {

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.data.formats import codes
-from ratiorec.data.formats.codes import Codebook
+from ratiorec.data.formats import cells as cutting
+from ratiorec.data.formats.cells import Codebook
 
 cells = st.one_of(
     st.sampled_from([b"", b"\0", b"a", b"a\0", b"12345678", b"123456789", b"x" * 63, b"x" * 64]),
@@ -33,7 +33,7 @@ def test_codes_are_those_of_a_dictionary(batches: list[list[bytes]]) -> None:
 
 
 def test_cells_that_share_a_slot_keep_their_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(codes, "_FACTOR", np.uint64(0))  # one hash for all
+    monkeypatch.setattr(cutting, "_FACTOR", np.uint64(0))  # one hash for all
     book, batch = Codebook(), [b"a", b"b", b"a", b"12345678abc", b"12345678abd"]
     for _ in range(3):
         assert encode(book, batch) == [0, 1, 0, 2, 3]

@@ -183,7 +183,7 @@ def _data(
     names: Sequence[str], asked_for: str | None, data_dir: Path | None, effort: Effort
 ) -> Dataset:
     """What is asked for, or what is usual, or what the only target makes for itself."""
-    from ratiorec.compare import with_test_part
+    from ratiorec.training.compare import with_test_part
     from ratiorec_lab.bench.targets import TARGETS
 
     own_data = TARGETS[names[0]].own_data

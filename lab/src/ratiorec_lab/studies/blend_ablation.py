@@ -21,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ratiorec.compare import with_test_part
 from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.split import Split
@@ -33,6 +32,7 @@ from ratiorec.scorers.topk import Progress, Ranking
 from ratiorec.settings import AutoSettings
 from ratiorec.training.auto import AutoSession, Member, alike
 from ratiorec.training.blending import CandidateScores, Weights, search_weights
+from ratiorec.training.compare import with_test_part
 from ratiorec.training.experiment import find_device
 from ratiorec.training.fit import FitOptions, FitResult, evaluate_on_device
 from ratiorec_lab.studies.study import parser, tell

@@ -17,7 +17,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ratiorec.compare import require_presets, with_test_part
 from ratiorec.config import preset, to_table
 from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Dataset
@@ -25,6 +24,7 @@ from ratiorec.errors import RatiorecError
 from ratiorec.files import write_json
 from ratiorec.machine import commit, release_memory
 from ratiorec.presets import AUTO, PRESETS
+from ratiorec.training.compare import require_presets, with_test_part
 from ratiorec.training.experiment import find_device, fit
 from ratiorec.training.fit import FitOptions
 from ratiorec_lab.bench.case import provenance

@@ -19,8 +19,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.data.formats.cells import ONE_BYTE_DELIMITER, Rows, cut, texts_of
-from ratiorec.data.formats.codes import Codebook
+from ratiorec.data.formats.cells import ONE_BYTE_DELIMITER, Codebook, Rows, cut, texts_of
 from ratiorec.data.formats.dialect import Dialect, inspect
 from ratiorec.data.formats.files import STDIN, Columns, Positions
 from ratiorec.data.formats.identifiers import value_faults

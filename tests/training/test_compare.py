@@ -13,8 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec import compare as comparison
-from ratiorec.compare import (
+from ratiorec.data.interactions import Dataset
+from ratiorec.data.split import Folds, LeaveLast, RatioSplit
+from ratiorec.data.synthetic import Synthetic
+from ratiorec.errors import ConfigError, DataError, DeviceError, DivergenceError, StoppedError
+from ratiorec.model.artifact import Artifact
+from ratiorec.training import compare as comparison
+from ratiorec.training.checkpoint import Checkpoints
+from ratiorec.training.compare import (
     Figures,
     PresetResult,
     compare_folds,
@@ -23,12 +29,6 @@ from ratiorec.compare import (
     ranked,
     with_test_part,
 )
-from ratiorec.data.interactions import Dataset
-from ratiorec.data.split import Folds, LeaveLast, RatioSplit
-from ratiorec.data.synthetic import Synthetic
-from ratiorec.errors import ConfigError, DataError, DeviceError, DivergenceError, StoppedError
-from ratiorec.model.artifact import Artifact
-from ratiorec.training.checkpoint import Checkpoints
 from ratiorec.training.experiment import fit
 from ratiorec.training.fit import FitOptions, Observer
 from support.quick_presets import failing, use_presets
