@@ -38,7 +38,7 @@ EXTRAS = {  # those of pyproject.toml, as a test sees to
     "mlflow": Extra("--track mlflow", ("mlflow", "sqlalchemy", "alembic")),
     "rivals": Extra("the preset implicit-als", ("implicit",)),
 }
-CORE = ("numpy", "scipy", "pyarrow", "narwhals", "safetensors", "typer", "rich", "threadpoolctl")
+CORE = ("numpy", "scipy", "narwhals", "safetensors", "typer", "rich", "threadpoolctl")
 
 
 def doctor(json: o.Json = False) -> None:

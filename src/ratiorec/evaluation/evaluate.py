@@ -21,7 +21,7 @@ from ratiorec.evaluation.reach import PairCounts, n_seen_of
 from ratiorec.plain import html_table, text_table
 from ratiorec.scorers import Indices, Scorer
 from ratiorec.scorers.scorer import Pairs, pairs_of
-from ratiorec.scorers.table import arrow_column, write_table
+from ratiorec.scorers.table import arrow_table, write_table
 from ratiorec.scorers.topk import Exact, Progress, Ranking
 
 if TYPE_CHECKING:
@@ -104,18 +104,16 @@ class Report:
 
     def per_user_table(self, users: Vocabulary | None = None) -> pyarrow.Table:
         """One row for each user judged, by the ids of the report or of `users`, else by index."""
-        import pyarrow
-
-        judged = self.users if self.user_ids is None else self.user_ids
-        judged = judged if users is None else users.ids[self.users]
-        figures = {
-            name: pyarrow.array(values, from_pandas=True) for name, values in self.per_user.items()
-        }
-        return pyarrow.table({"user_id": arrow_column(judged), **figures})
+        return arrow_table(self._columns(users))
 
     def write_per_user(self, path: str | Path, users: Vocabulary | None = None) -> None:
         """Write the table of users as .parquet, .csv or .arrow, whole or not at all."""
-        write_table(self.per_user_table(users), path)
+        write_table(self._columns(users), path)
+
+    def _columns(self, users: Vocabulary | None) -> dict[str, NDArray[Any]]:
+        judged = self.users if self.user_ids is None else self.user_ids
+        judged = judged if users is None else users.ids[self.users]
+        return {"user_id": judged, **self.per_user}
 
 
 class Ranker(Protocol):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -13,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import ConfigError, DataError, MissingExtraError
+from ratiorec.errors import ConfigError, DataError, MissingExtraError, require_extra
 from ratiorec.files import atomic_write
 from ratiorec.plain import html_table
 from ratiorec.scorers.topk import Ranking
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 _ROWS_IN_A_GROUP = 2**17
 _ROWS_SHOWN = 10
+TABLE_SUFFIXES = (".parquet", ".csv", ".arrow")
+_NEEDS_QUOTES = re.compile(r'[",\r\n]|\A\Z')
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +85,8 @@ class Recommendations:
         return columns | {"score": self.scores, "rank": self.ranks}
 
     def to_arrow(self) -> pyarrow.Table:
-        """The table for Arrow."""
-        import pyarrow
-
+        """The table for Arrow (extra `arrow`)."""
+        pyarrow = require_extra("pyarrow", "arrow", where="to_arrow()")
         return pyarrow.table({name: arrow_column(v) for name, v in self.columns().items()})
 
     def to_pandas(self) -> pandas.DataFrame:
@@ -158,25 +161,63 @@ def _row_groups(blocks: Iterable[Recommendations]) -> Iterator[pyarrow.Table]:
         yield pyarrow.concat_tables(waiting)
 
 
-def write_table(table: pyarrow.Table, path: str | Path) -> None:
-    """Write a table as .parquet, .csv or .arrow, whole or not at all."""
-    from pyarrow import csv, feather, parquet
+def write_table(columns: Mapping[str, NDArray[Any]], path: str | Path) -> None:
+    """Write columns as .csv, .parquet or .arrow, whole or not at all; NaN is a missing value.
 
+    Raises:
+        MissingExtraError: All but .csv need the extra `arrow`.
+    """
     suffix = Path(path).suffix.lower()
-    writers = {
-        ".parquet": parquet.write_table,
-        ".csv": csv.write_csv,
-        ".arrow": feather.write_feather,
-    }
-    if suffix not in writers:
+    if suffix not in TABLE_SUFFIXES:
         raise ConfigError(
             "no such table format",
             where=str(path),
             found=suffix or "no suffix",
-            wanted="a file name that ends in " + ", ".join(writers),
+            wanted="a file name that ends in " + ", ".join(TABLE_SUFFIXES),
         )
+    if suffix == ".csv":
+        with atomic_write(path) as handle:
+            handle.writelines(csv_lines(columns))
+        return
+    require_extra("pyarrow", "arrow", where=str(path))
+    from pyarrow import feather, parquet
+
+    write = parquet.write_table if suffix == ".parquet" else feather.write_feather
     with atomic_write(path) as handle:
-        writers[suffix](table, handle)
+        write(arrow_table(columns), handle)
+
+
+def arrow_table(columns: Mapping[str, NDArray[Any]]) -> pyarrow.Table:
+    """Columns for Arrow, NaN as a missing value."""
+    pyarrow = require_extra("pyarrow", "arrow", where="a table for Arrow")
+    return pyarrow.table(
+        {
+            name: arrow_column(values)
+            if values.dtype == object
+            else pyarrow.array(values, from_pandas=True)
+            for name, values in columns.items()
+        }
+    )
+
+
+def csv_lines(columns: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:
+    """A header and rows of CSV in UTF-8: quotes where a cell needs them, nothing for NaN."""
+    rows = zip(*map(_cells, columns.values()), strict=True)
+    for row in chain([tuple(columns)], rows):
+        yield f"{','.join(row)}\n".encode()
+
+
+def _cells(values: NDArray[Any]) -> list[str]:
+    """A column as text; of a float the shortest that is read as the same."""
+    if values.dtype == object:
+        return [
+            '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
+            for text in map(str, values)
+        ]
+    cells: list[str] = values.astype(str).tolist()
+    if values.dtype.kind == "f" and np.isnan(values).any():
+        return ["" if cell == "nan" else cell for cell in cells]
+    return cells
 
 
 def _as_text(values: NDArray[Any]) -> list[str]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import csv
-import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.files import atomic_write
-from ratiorec.scorers.table import Recommendations
+from ratiorec.scorers.table import Recommendations, csv_lines
 from ratiorec.sinks.parts import FileOfParts
-
-_NEEDS_QUOTES = re.compile(r'[",\r\n]|\A\Z')
 
 
 @dataclass(frozen=True)
@@ -27,10 +24,7 @@ class CsvFile(FileOfParts):
     part_suffix = ".csv"
 
     def write_part(self, handle: BinaryIO, lists: Recommendations) -> None:
-        columns = lists.columns()
-        rows = zip(*map(_cells, columns.values()), strict=True)
-        for row in (tuple(columns), *rows):
-            handle.write(f"{','.join(row)}\n".encode())
+        handle.writelines(csv_lines(lists.columns()))
 
     def ranks(self, part: Path) -> NDArray[np.int64]:
         with part.open(newline="", encoding="utf-8") as file:
@@ -49,16 +43,6 @@ class CsvFile(FileOfParts):
     def write_at_once(self, lists: Recommendations) -> None:
         with atomic_write(self.path) as handle:
             self.write_part(handle, lists)
-
-
-def _cells(values: NDArray[Any]) -> list[str]:
-    """A column as text; of a score the shortest that is read as the same float32."""
-    if values.dtype != object:
-        return list(values.astype(str))
-    return [
-        '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
-        for text in map(str, values)
-    ]
 
 
 def _ends_in_a_newline(part: Path) -> bool:

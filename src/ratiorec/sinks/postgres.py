@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -147,15 +149,14 @@ class _PostgresDatabase:
         return self.connection.execute(statement.replace("?", "%s").encode(), values)
 
 
-def _csv(block: Block) -> Any:
-    """The rows as the text that COPY reads; Arrow quotes every id that is text."""
-    import pyarrow
-    from pyarrow import csv
-
-    stream = pyarrow.BufferOutputStream()
-    table = block.lists.to_arrow().select(["user_id", "item_id", "score", "rank"])
-    csv.write_csv(table, stream, csv.WriteOptions(include_header=False))
-    return memoryview(stream.getvalue())
+def _csv(block: Block) -> str:
+    """The rows as the text that COPY reads; every id that is text is in quotes, or "" is NULL."""
+    lists = block.lists
+    columns = (lists.query_ids, lists.answer_ids, lists.scores, lists.ranks)
+    text = io.StringIO()
+    writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
+    writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
+    return text.getvalue()
 
 
 def _wanted(code: str) -> str:
