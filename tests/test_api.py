@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,9 +13,10 @@ import pytest
 import scipy.sparse
 
 import ratiorec as rr
-from ratiorec.api import dataset_of
+from ratiorec.api import dataset_of, progress_bar
 from ratiorec.data.synthetic import Synthetic
 from ratiorec.errors import ConfigError, DataError
+from ratiorec.training.fit import StepTaken
 
 COLUMNS = {"customer": ["ada", "ada", "bob", "cy"], "sku": ["tea", "jam", "tea", "oats"]}
 TUPLES = list(zip(*COLUMNS.values(), strict=True))
@@ -78,7 +81,11 @@ def test_a_comparison_ranks_and_prints_what_could_run() -> None:
     by_hand = sorted(found.results, key=lambda r: -r.to_json()["test"]["ndcg@20"])
     assert found.best is by_hand[0]
     lines = repr(found).splitlines()
-    assert [line.split()[0] for line in lines] == ["preset", *(r.preset for r in by_hand)]
+    assert lines[0] == "PresetComparison: 3 presets on the same pairs, 40 test users"
+    assert [line.split()[0] for line in lines[1:]] == ["preset", *(r.preset for r in by_hand)]
+    second = by_hand[1].against_best
+    assert second is not None
+    assert lines[3].endswith(f"{second.low:+.4f} to {second.high:+.4f}")
     assert found._repr_html_().count("<tr>") == 4
     assert [row["preset"] for row in found.to_dicts()] == ["popularity", "walk", "ease"]
     axes = found.plot()
@@ -133,11 +140,39 @@ def test_the_curve_of_a_fit_is_plotted() -> None:
         rr.fit(LOG.train, preset="walk", validation=0).plot()
 
 
-def test_scikit_learn_can_clone_a_recommender() -> None:
-    made = rr.RatioRec("wmf", seed=3, validation=0)
-    again = type(made)(**made.get_params())
-    assert again.get_params() == {"preset": "wmf", "seed": 3, "device": "auto", "validation": 0}
-    again.set_params(preset="walk", max_seconds=9)
-    assert again.get_params()["preset"] == "walk"
-    assert again.get_params()["max_seconds"] == 9
-    assert "max_seconds" not in made.get_params()
+def steps(phase: str, *done: int) -> list[StepTaken]:
+    return [StepTaken(phase, 1, step, 10, 0.5) for step in done]
+
+
+def test_a_bar_is_shown_where_it_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    for shown in (True, False, None):  # None: no terminal, no bar
+        with progress_bar(shown=shown, prefix="wmf: ") as observe:
+            for event in steps("search", 3, 10):
+                observe(event)
+        assert ("wmf: search" in capsys.readouterr().err) is (shown is True)
+
+
+def test_a_notebook_shows_a_line_that_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[dict[str, str]] = []
+
+    class Handle:
+        def update(self, line: dict[str, str], *, raw: bool) -> None:
+            shown[-1] = line
+
+    def display(line: dict[str, str], *, raw: bool, display_id: bool) -> Handle:
+        shown.append(line)
+        return Handle()
+
+    monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    with progress_bar(prefix="<b>") as observe:
+        observe(steps("search", 3)[0])
+        assert "search: step 3 of at most 10, 0 s" in shown[0]["text/plain"]
+        observe(steps("search", 4)[0])
+        assert 'value="3"' in shown[0]["text/html"]  # too soon after the first
+        observe(steps("search", 10)[0])
+        observe(steps("refit", 1)[0])
+    assert "refit: step 1 of at most 10" in shown[0]["text/plain"]
+    assert 'value="1"' in shown[0]["text/html"]
+    assert "<b>" not in shown[0]["text/html"]
+    assert len(shown) == 1

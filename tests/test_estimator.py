@@ -245,7 +245,9 @@ def test_fit_hands_over_pairs_and_options(monkeypatch: pytest.MonkeyPatch) -> No
 def test_an_unknown_option_is_refused_with_those_there_are() -> None:
     wanted = r"found: .validatoin.; wanted: one of validation, validation_by, .*mean validation"
     with pytest.raises(ConfigError, match=wanted):
-        RatioRec(validatoin=0.2).fit(user_items())
+        RatioRec(validatoin=0.2)
+    with pytest.raises(ConfigError, match=wanted):
+        RatioRec().set_params(preset="wmf", validatoin=0.2)
 
 
 def test_the_arguments_have_the_names_and_the_order_of_implicit() -> None:
@@ -261,3 +263,45 @@ def test_ids_of_another_world_are_its_indices(tmp_path: Path) -> None:
     items = Vocabulary(np.array(["x", "y", "z"], object), "item")
     estimator = RatioRec.of(trained(Interactions.from_indices(users, items, [0], [2])))
     assert set(estimator.recommend(0, N=3)[0]) == {0, 1, -1}
+
+
+def test_a_recommender_can_be_cloned_by_its_parameters() -> None:
+    made = RatioRec("wmf", seed=3, settings={"solver": {"dimension": 2}}, validation=0)
+    parameters = made.get_params(deep=False)
+    assert parameters == {
+        "preset": "wmf",
+        "seed": 3,
+        "device": "auto",
+        "settings": {"solver": {"dimension": 2}},
+        "validation": 0,
+    }
+    again = type(made)(**parameters)
+    # what scikit-learn's clone asks for: each parameter is the very object that was given
+    assert all(again.get_params()[name] is value for name, value in parameters.items())
+    assert again.set_params(preset="walk", max_seconds=9) is again
+    assert (again.preset, again.get_params()["max_seconds"]) == ("walk", 9)
+    assert (made.preset, "max_seconds" in made.get_params()) == ("wmf", False)
+
+
+def test_scikit_learn_clones_a_recommender_without_its_model() -> None:
+    base = pytest.importorskip("sklearn.base")
+    made = RatioRec("wmf", settings={"solver": {"dimension": 2}}, validation=0).fit(user_items())
+    again = base.clone(made)
+    assert again.get_params() == made.get_params()
+    assert "not fitted" in repr(again)
+
+
+def test_settings_go_into_the_fit() -> None:
+    made = RatioRec("wmf", settings={"solver": {"dimension": 2}}, validation=0)
+    assert made.fit(user_items(), show_progress=False).item_factors.shape == (N_ITEMS, 2)
+
+
+def test_a_recommender_says_what_it_is(tmp_path: Path) -> None:
+    made = RatioRec("wmf", validation=0)
+    assert repr(made) == ("RatioRec(preset='wmf', seed=0, device='auto', validation=0): not fitted")
+    assert "<td>preset</td><td>&#x27;wmf&#x27;</td>" in made._repr_html_()
+    made.fit(user_items(), show_progress=False).save(tmp_path / "model")
+    for fitted in (made, RatioRec.load(tmp_path / "model")):
+        assert "preset='wmf'" in repr(fitted)
+        assert f"model: wmf, users: {N_USERS}, items: {N_ITEMS}" in repr(fitted)
+        assert fitted._repr_html_() == fitted.model._repr_html_()

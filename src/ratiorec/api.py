@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,22 +157,33 @@ class PresetComparison:
         return plot_comparison(ranked(self.results))
 
     def _rows(self) -> list[list[str]]:
-        rows = [["preset", "ndcg@20", "recall@20", "seconds", "against the best"]]
+        rows = [["preset", "ndcg@20", "recall@20", "seconds", "against the best", "95 % interval"]]
         for result in ranked(self.results):
             assert result.figures is not None
             metrics, against = result.figures.metrics, result.against_best
-            difference = "" if against is None else f"{against.difference:+.4f}"
+            difference = interval = ""
+            if against is not None:
+                difference = f"{against.difference:+.4f}"
+                interval = f"{against.low:+.4f} to {against.high:+.4f}"
             seconds = f"{result.figures.seconds['total']:.1f}"
             figures = [f"{metrics[name]:.4f}" for name in ("ndcg@20", "recall@20")]
-            rows.append([result.preset, *figures, seconds, difference])
+            rows.append([result.preset, *figures, seconds, difference, interval])
         return rows
 
     def __repr__(self) -> str:
-        lines = [f"{r.preset} could not run: {r.error}" for r in self.results if r.error]
-        return "\n".join([text_table(self._rows()), *lines])
+        return "\n".join([self._title(), text_table(self._rows()), *self._failures()])
 
     def _repr_html_(self) -> str:
-        return html_table(self._rows())
+        return html_table(self._rows(), caption="; ".join([self._title(), *self._failures()]))
+
+    def _title(self) -> str:
+        ran = ranked(self.results)
+        report = ran[0].figures.report if ran and ran[0].figures else None
+        users = "" if report is None else f", {len(report.users):,} test users"
+        return f"PresetComparison: {len(ran)} presets on the same pairs{users}"
+
+    def _failures(self) -> list[str]:
+        return [f"{r.preset} could not run: {r.error}" for r in self.results if r.error]
 
 
 def dataset_of(data: Any) -> Dataset:
@@ -228,13 +242,19 @@ def with_named(options: FitOptions, named: Mapping[str, Any]) -> FitOptions:
 def progress_bar(*, shown: bool | None = None, prefix: str = "") -> Iterator[Observer]:
     """A bar on standard error, or in a notebook, that is told of every step."""
     from rich.console import Console
-    from rich.progress import Progress, TaskID
 
     console = Console(stderr=True)
     if shown is None:
         shown = console.is_terminal or console.is_jupyter
+    if shown and console.is_jupyter:
+        yield _NotebookBar(prefix)
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TimeElapsedColumn
+
     tasks: dict[str, TaskID] = {}
-    with Progress(console=console, disable=not shown) as bar:
+    # no estimate of the time left: early stopping or the budget ends most fits before their steps
+    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, disable=not shown) as bar:
 
         def observe(event: Any) -> None:
             if isinstance(event, StepTaken):
@@ -243,3 +263,32 @@ def progress_bar(*, shown: bool | None = None, prefix: str = "") -> Iterator[Obs
                 bar.update(tasks[event.phase], completed=event.step)
 
         yield observe
+
+
+class _NotebookBar:
+    """One line of HTML that is replaced; rich's own bar would need ipywidgets."""
+
+    SECONDS = 0.2
+    """The least time between two changes of a phase."""
+
+    def __init__(self, prefix: str) -> None:
+        self._display = importlib.import_module("IPython.display")
+        self._prefix = prefix
+        self._started = time.monotonic()
+        self._phase, self._drawn, self._handle = "", 0.0, None
+
+    def __call__(self, event: Any) -> None:
+        if not isinstance(event, StepTaken):
+            return
+        now, last = time.monotonic(), event.step >= event.last_step
+        if event.phase == self._phase and not last and now - self._drawn < self.SECONDS:
+            return
+        self._phase, self._drawn = event.phase, now
+        text = f"{self._prefix}{event.phase}: step {event.step:,} of at most {event.last_step:,}"
+        text += f", {now - self._started:.0f} s"
+        html = f'<progress max="{event.last_step}" value="{event.step}"></progress> {escape(text)}'
+        line = {"text/plain": text, "text/html": html}
+        if self._handle is None:
+            self._handle = self._display.display(line, raw=True, display_id=True)
+        else:
+            self._handle.update(line, raw=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, ModelError, UnknownIdError
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.rules import folded
+from ratiorec.plain import html_table
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, Scorer, by_cosine
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers.topk import Exact
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import scipy.sparse
 
 
+_PARAMETERS = ("preset", "seed", "device", "settings")
 Answer = tuple[NDArray[np.int64], NDArray[np.float32]]
 
 
@@ -39,22 +42,45 @@ class RatioRec:
         preset: The name of a configuration; "auto" chooses on held-out pairs.
         seed: The seed of all randomness in training.
         device: Where to train: "auto", "cpu", "cuda", …
+        settings: Settings that differ from the preset's, such as {"solver": {"dimension": 32}}.
         **options: Fields of `ratiorec.FitOptions`, such as validation and max_seconds.
     """
 
     def __init__(
-        self, preset: str = "auto", seed: int = 0, device: str = "auto", **options: Any
+        self,
+        preset: str = "auto",
+        seed: int = 0,
+        device: str = "auto",
+        settings: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> None:
         self.preset = preset
         self.seed = seed
         self.device = device
-        self.options = options
+        self.settings = settings
+        self.options = _known(options)
         self._model: Artifact | None = None
+
+    def __repr__(self) -> str:
+        made = ", ".join(f"{name}={value!r}" for name, value in self._given().items())
+        fitted = "not fitted" if self._model is None else repr(self._model)
+        return f"RatioRec({made}): {fitted}"
+
+    def _repr_html_(self) -> str:
+        """The model in a notebook, or what the next `fit` takes."""
+        if self._model is not None:
+            return self._model._repr_html_()
+        rows = [(name, repr(value)) for name, value in self._given().items()]
+        return html_table([("RatioRec", "not fitted"), *rows])
+
+    def _given(self) -> dict[str, Any]:
+        return {name: value for name, value in self.get_params().items() if value is not None}
 
     @classmethod
     def of(cls, model: Artifact) -> RatioRec:
         """A trained model under implicit's names."""
-        estimator = cls()
+        card = model.card
+        estimator = cls(card.get("preset") or "auto", seed=card.get("seed") or 0)
         estimator._model = model
         return estimator
 
@@ -87,9 +113,10 @@ class RatioRec:
         self._model = fit(
             Interactions.from_csr(user_items),
             preset=self.preset,
+            settings=self.settings,
             seed=self.seed,
             device=self.device,
-            progress=show_progress,
+            progress=None if show_progress else False,
             **self.options,
         )
         return self
@@ -97,13 +124,14 @@ class RatioRec:
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """What the recommender was made with, by name; scikit-learn's `clone` asks for it."""
         del deep  # nothing in it has parameters of its own
-        return {"preset": self.preset, "seed": self.seed, "device": self.device, **self.options}
+        return {name: getattr(self, name) for name in _PARAMETERS} | self.options
 
     def set_params(self, **params: Any) -> RatioRec:
         """Change what the next `fit` takes."""
-        for name in params.keys() & {"preset", "seed", "device"}:
-            setattr(self, name, params.pop(name))
-        self.options |= params
+        options = {name: value for name, value in params.items() if name not in _PARAMETERS}
+        self.options = self.options | _known(options)
+        for name in params.keys() - options.keys():
+            setattr(self, name, params[name])
         return self
 
     def recommend(
@@ -198,6 +226,15 @@ class RatioRec:
             found=scorer.kind,
             wanted=InnerProduct.kind,
         )
+
+
+def _known(options: dict[str, Any]) -> dict[str, Any]:
+    """The options, once `fit` would take them: a wrong name is found before an hour of training."""
+    from ratiorec.api import with_named
+    from ratiorec.training.fit import FitOptions
+
+    with_named(FitOptions(), options)
+    return options
 
 
 @dataclass(frozen=True, eq=False)
