@@ -22,6 +22,7 @@ def test_the_ten_lines_of_python_run(tmp_path, monkeypatch, capsys):
     assert block is not None
     exec(compile(block.group(1), "README.md", "exec"), {})
     assert "ada" in capsys.readouterr().out
+    assert len([line for line in block.group(1).splitlines() if line]) <= 10
     assert (tmp_path / "model" / "model.json").exists()
 
 
@@ -56,7 +57,18 @@ def test_the_commands_run_in_the_order_they_are_printed(tmp_path, monkeypatch):
         with pytest.raises(SystemExit) as stopped:
             main()
         assert stopped.value.code in (0, None), line
-    assert Path("lists.parquet").exists()
+    assert Path("lists.csv").exists()
+
+
+def test_it_is_short_and_its_links_work_on_pypi() -> None:
+    assert len(README.splitlines()) <= 80
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    root = Path(__file__).parent.parent
+    for link in links:
+        path = re.sub(r"^https://[^/]+/ratiorec/ratiorec/(blob/|tree/)?main/|\?.*", "", link)
+        assert link.startswith("https://"), link
+        assert (root / path).exists(), link
+    assert len([link for link in links if ".svg" in link]) == 1
 
 
 def test_every_import_on_the_pages_works() -> None:

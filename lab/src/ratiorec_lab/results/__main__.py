@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from ratiorec_lab.results import auto, performance, quality
+from ratiorec_lab.results.summary import summary_table
 
 
 def pages(root: Path) -> dict[Path, str]:
@@ -19,8 +20,12 @@ def pages(root: Path) -> dict[Path, str]:
     results, docs = root / "results", root / "docs"
     found = quality.lines(results)
     tables = {
-        root / "README.md": {"auto": auto.default_table(results)},
-        docs / "results.md": {"results": quality.method_table(found)},
+        root / "README.md": {"summary": summary_table(results)},
+        docs / "results.md": {
+            "summary": summary_table(results),
+            "auto": auto.default_table(results),
+            "results": quality.method_table(found),
+        },
         docs / "auto.md": auto.tables(results),
         docs / "rivals.md": {"rivals": quality.rivals_table(found)},
         docs / "guide.md": {"intake": quality.intake_table(results)},
