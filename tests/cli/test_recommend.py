@@ -130,15 +130,43 @@ def test_nobody_left_is_an_empty_list(cli: CommandLine, model: Path) -> None:
     assert outcome.json == {"recommendations": []}
 
 
-def test_a_list_as_long_as_the_catalogue_is_given_and_a_longer_one_refused(
+def test_a_list_is_as_long_as_the_catalogue_at_most(
     cli: CommandLine, model: Path, trained: Artifact
 ) -> None:
     user, item = trained.users.ids[0], trained.items.ids[0]
     outcome = cli("recommend", model, "--user", user, "-k", 40, "--include-seen", "--json")
     rows = outcome.json["recommendations"]
     assert [row["rank"] for row in rows] == list(range(1, 41))
-    assert "1 to 40" in cli("recommend", model, "--user", user, "-k", 41).refusal
-    assert "1 to 40" in cli("similar", model, "--item", item, "-k", 41).refusal
+    longer = cli("recommend", model, "--user", user, "-k", 41, "--include-seen", "--json")
+    assert longer.json["recommendations"] == rows
+    near = cli("similar", model, "--item", item, "-k", 100_000, "--json").json["similar"]
+    assert [row["rank"] for row in near] == list(range(1, 40))
+
+
+def test_a_history_may_have_blanks_after_its_commas(
+    cli: CommandLine, model: Path, trained: Artifact
+) -> None:
+    first, second = trained.items.ids[:2]
+    spaced = cli("recommend", model, "--history", f"{first}, {second} ,", "--json").json
+    assert spaced == cli("recommend", model, "--history", f"{first},{second}", "--json").json
+
+
+def test_who_gets_what_is_popular_is_said(cli: CommandLine, model: Path, trained: Artifact) -> None:
+    both = ("--user", trained.users.ids[0], "--user", "eve", "--on-unknown", "fallback")
+    told = "note: 1 of 2 users is unknown: the list is what most users have, the score how many"
+    assert cli("recommend", model, *both, "--json").err.splitlines() == [told]
+    assert cli("recommend", model, *both[:2], *both[4:], "--json").err == ""
+
+
+def test_unknown_items_to_deny_are_counted_and_no_mistake(
+    cli: CommandLine, model: Path, trained: Artifact, tmp_path: Path
+) -> None:
+    (tmp_path / "sold_out.txt").write_text(f"{trained.items.ids[0]}\nnothing\nnone\n")
+    user = ("--user", trained.users.ids[0], "--include-seen", "-k", 40, "--json")
+    outcome = cli("recommend", model, *user, "--deny", tmp_path / "sold_out.txt")
+    assert outcome.err.splitlines() == ["note: 2 of 3 items to deny are unknown to the model"]
+    listed = {row["item_id"] for row in outcome.json["recommendations"]}
+    assert listed == set(trained.items.ids[1:])
 
 
 def test_a_user_who_has_seen_everything_is_told_of(cli: CommandLine, tmp_path: Path) -> None:

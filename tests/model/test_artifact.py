@@ -230,9 +230,14 @@ def test_the_fallback_shows_unknown_ids_as_they_were_asked() -> None:
     assert list(listed(numbered.recommend(["0103", 103], on_unknown="fallback"))) == ["0103", "103"]
 
 
-def test_an_unknown_item_to_allow_or_deny_follows_the_same_policy() -> None:
+def test_an_unknown_item_to_deny_is_no_mistake() -> None:
+    listed_all, denied = (MODEL.recommend(["user-0é"], deny=deny) for deny in ([], ["nothing"]))
+    assert denied.to_dicts() == listed_all.to_dicts()
+
+
+def test_an_unknown_item_to_allow_follows_the_same_policy() -> None:
     with pytest.raises(UnknownIdError, match="nothing"):
-        MODEL.recommend(["user-0é"], deny=["nothing"])
+        MODEL.recommend(["user-0é"], allow=["nothing"])
     table = MODEL.recommend(["user-0é"], allow=["nothing"], on_unknown="skip")
     assert len(table) == 0
 

@@ -124,5 +124,22 @@ def test_a_parameter_that_does_not_fit_is_told_what_would(
     assert answer.refusal["wanted"] == wanted
 
 
-def test_a_parameter_that_is_not_known_is_no_matter(client: Client) -> None:
-    assert client.get("/v1/recommend/user1", foo="bar").status == 200
+@pytest.mark.parametrize(
+    ("path", "name", "wanted"),
+    [
+        ("/v1/recommend/user1", "category", "k, exclude_seen, allow, deny, on_unknown"),
+        ("/v1/similar/item1", "deny", "k"),
+        ("/v1/users/user1/history", "limit", "k"),
+        ("/v1/items", "q", "k, query"),
+        ("/v1/map", "items", "item"),
+    ],
+)
+def test_an_unknown_parameter_is_refused_with_those_there_are(
+    client: Client, path: str, name: str, wanted: str
+) -> None:
+    answer = client.get(path, **{name: "TOY"})
+    assert (answer.status, answer.refusal["where"]) == (422, f"query {name}")
+    assert (answer.refusal["found"], answer.refusal["wanted"]) == (
+        "'TOY'",
+        f"only the parameters {wanted}",
+    )

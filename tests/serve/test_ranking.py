@@ -188,7 +188,7 @@ def test_an_error_reaches_all_who_asked_the_same_and_nobody_else(model: Served) 
     async def ask() -> list[Any]:
         blocked = Blocked()
         held = await blocked.holding()
-        bad = query_of(model, k=5, deny=["nothing"])
+        bad = query_of(model, k=5, allow=["nothing"])
         asked = [
             asyncio.ensure_future(blocked.queue.lists(query, ["user1"]))
             for query in (bad, query_of(model, k=5), bad)

@@ -24,7 +24,7 @@ def test_a_method_that_is_not_answered_is_refused_with_those_that_are(client: Cl
         ("/v1/recommend/eve", {}, "one of the 20 known users, or on_unknown=fallback"),
         (
             "/v1/recommend/user1",
-            {"deny": "nothing"},
+            {"allow": "nothing"},
             "one of the 30 known items, or on_unknown=fallback",
         ),
         ("/v1/users/eve/history", {}, "one of the 20 known users"),

@@ -85,11 +85,20 @@ def test_an_unknown_user_may_get_the_items_with_most_users(
     popular = artifact.recommend(["eve"], 3, on_unknown="fallback")
     assert answer.json["items"] == without(popular, "user_id")
     assert answer.json["user_id"] == "eve"
+    assert answer.json["fallback"] is True
+    assert "fallback" not in client.get("/v1/recommend/user1", on_unknown="fallback").json
 
 
-def test_an_unknown_item_in_a_list_is_not_found_or_left_out(client: Client) -> None:
-    assert client.get("/v1/recommend/user1", deny="nothing").status == 404
-    assert client.get("/v1/recommend/user1", deny="nothing", on_unknown="fallback").status == 200
+def test_an_unknown_item_to_allow_is_not_found_or_left_out(client: Client) -> None:
+    assert client.get("/v1/recommend/user1", allow="nothing").status == 404
+    assert client.get("/v1/recommend/user1", allow="nothing", on_unknown="fallback").status == 200
+
+
+def test_an_unknown_item_to_deny_changes_nothing(client: Client) -> None:
+    plain = client.get("/v1/recommend/user1", deny="item1").json
+    assert client.get("/v1/recommend/user1", deny=["item1", "sold out"]).json == plain
+    asked = {"users": ["user1"], "deny": ["item1", "sold out"]}
+    assert client.post("/v1/recommend", asked).json["lists"][0]["items"] == plain["items"]
 
 
 def test_ids_that_are_numbers_are_found_by_their_digits(tmp_path: Path) -> None:
@@ -161,6 +170,7 @@ def test_unknown_users_are_refused_left_out_or_given_what_is_popular(
     assert [one["user_id"] for one in given] == ["user1", "eve", "user2", 7]
     popular = without(artifact.recommend(["eve"], 2, on_unknown="fallback"), "user_id")
     assert given[1]["items"] == given[3]["items"] == popular
+    assert [one.get("fallback") for one in given] == [None, True, None, True]
     assert given[0]["items"] == without(artifact.recommend(["user1"], 2), "user_id")
 
 
@@ -238,6 +248,16 @@ def test_an_unknown_item_of_a_history_is_refused_or_left_out(client: Client) -> 
     given = client.post("/v1/recommend", asked | {"on_unknown": "skip"})
     plain = client.post("/v1/recommend", {"histories": [["item1"]], "k": 3})
     assert given.json["lists"] == plain.json["lists"]
+
+
+def test_a_history_without_a_known_item_may_get_what_is_popular_and_is_marked(
+    client: Client, artifact: Artifact
+) -> None:
+    asked = {"histories": [["item1"], ["nothing"], []], "k": 2, "on_unknown": "fallback"}
+    lists = client.post("/v1/recommend", asked).json["lists"]
+    assert [one.get("fallback") for one in lists] == [None, True, True]
+    popular = without(artifact.recommend(["eve"], 2, on_unknown="fallback"), "user_id")
+    assert lists[1]["items"] == lists[2]["items"] == popular
 
 
 # --- items and the model ---------------------------------------------------------------------

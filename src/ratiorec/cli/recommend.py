@@ -14,6 +14,7 @@ from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ratiorec.model.artifact import Artifact
     from ratiorec.model.query import Query
     from ratiorec.scorers.table import Recommendations
     from ratiorec.sinks import Job, Sink, Tally
@@ -155,14 +156,17 @@ def recommend(
     sink = out.sink()
     artifact = Artifact.load(model)
     query = asked.query(len(artifact.items))
+    _tell_of_denied(artifact, query)
     if history is not None:
-        lists = artifact.recommend_to([text.split(",") for text in history], query)
+        lists = artifact.recommend_to([_words(text) for text in history], query)
         _put_out_histories(lists, history, sink, json=json)
         return
     ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
     if user is not None:  # a few users: know that there is a list before one is begun
         n_listable = artifact.n_listable(ids, query)
         _require_lists(len(n_listable), int((n_listable > 0).sum()), "--user", user)
+    if query.on_unknown == "fallback":
+        _tell_of_fallback(artifact, ids)
     if sink is not None:
         tally = out.write(Job.of(artifact, ids, query), sink)
         _print_summary(tally, sink, json=json)
@@ -172,18 +176,33 @@ def recommend(
         o.say(f"{tally.n_without:,} of {tally.n_users:,} users have no item left to list")
 
 
-def _list_length(k: int | None, n_items: int) -> int:
-    """What was asked for; a small catalogue is in the way of a wish only, not of the default."""
-    if k is None:
-        return min(20, n_items)
-    if k > n_items:
-        raise ConfigError(
-            "a list cannot be longer than the catalogue",
-            where="-k",
-            found=str(k),
-            wanted=f"1 to {n_items}, the number of items",
+def _tell_of_denied(artifact: Artifact, query: Query) -> None:
+    """One line where a file of items to deny has unknown ones: as a rule no mistake."""
+    denied: Any = query.deny or ()
+    found = artifact.items.indices(denied, on_unknown="skip")
+    if n_unknown := int((found < 0).sum()):
+        o.say(f"note: {n_unknown:,} of {len(found):,} items to deny are unknown to the model")
+
+
+def _tell_of_fallback(artifact: Artifact, user_ids: Iterable[Any]) -> None:
+    """One line where lists are not personal: their scores are counts."""
+    found = artifact.users.indices(user_ids, on_unknown="skip")
+    if n_unknown := int((found < 0).sum()):
+        are = "is" if n_unknown == 1 else "are"
+        o.say(
+            f"note: {n_unknown:,} of {len(found):,} users {are} unknown: the list is what most "
+            "users have, the score how many"
         )
-    return k
+
+
+def _words(history: str) -> list[str]:
+    """The items of a history, with or without blanks after the commas."""
+    return [word.strip() for word in history.split(",") if word.strip()]
+
+
+def _list_length(k: int | None, n_items: int) -> int:
+    """What was asked for, or as much as there is."""
+    return min(20 if k is None else k, n_items)
 
 
 def _put_out_histories(

@@ -39,7 +39,7 @@ class Query:
         deny: List none of these items, even if allowed.
         on_unknown: What to do about an unknown id: "raise"; "skip", leave it out; or "fallback",
             give an unknown user the items with most users, the score being how many that are.
-            Unknown items in `allow` and `deny` are left out in both cases.
+            Unknown items in `allow` follow the same word; those in `deny` are never listed anyway.
         memory_mb: The memory that ranking may use.
     """
 
@@ -77,9 +77,14 @@ class Query:
         found = users.indices(wanted, on_unknown=self.on_unknown)
         if self.on_unknown == "skip":
             found = found[found >= 0]
+        # a list of what is sold out always has items that a model has never seen
+        policies: tuple[tuple[Ids | None, OnUnknown], ...] = (
+            (self.allow, self.on_unknown),
+            (self.deny, "skip"),
+        )
         allow, deny = (
-            None if ids is None else known_indices(ids, items, on_unknown=self.on_unknown)
-            for ids in (self.allow, self.deny)
+            None if ids is None else known_indices(ids, items, on_unknown=policy)
+            for ids, policy in policies
         )
         ids = users.ids[found] if (found >= 0).all() else _as_ids(wanted, users)
         return ResolvedQuery(found, ids, allow, deny)

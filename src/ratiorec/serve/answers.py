@@ -40,7 +40,15 @@ async def lists_of_users(
         user_ids = [user for user in user_ids if known[user] >= 0]
     else:
         lists |= await service.queue.lists(replace(asked, of_unknown_users=True), unknown)
-    return [{"user_id": native[user], "items": lists.get(native[user], [])} for user in user_ids]
+    return [
+        {"user_id": native[user], **_marked(known[user] < 0), "items": lists.get(native[user], [])}
+        for user in user_ids
+    ]
+
+
+def _marked(is_fallback: bool) -> dict[str, bool]:
+    """The mark of a list that is not personal; the others have none."""
+    return {"fallback": True} if is_fallback else {}
 
 
 async def lists_of_histories(
@@ -52,9 +60,20 @@ async def lists_of_histories(
         block = histories[start : start + USERS_AT_ONCE]
         rows = await service.queue.call(partial(_folded_in, asked, block))
         lists += [
-            {"history": start + place, "items": rows.get(place, [])} for place in range(len(block))
+            {
+                "history": start + place,
+                **_marked(_is_nobodys(asked, history)),
+                "items": rows.get(place, []),
+            }
+            for place, history in enumerate(block)
         ]
     return lists
+
+
+def _is_nobodys(asked: ServedQuery, history: Sequence[Id]) -> bool:
+    """Whether a history holds no known item and gets what is popular."""
+    items, on_unknown = asked.model.artifact.items, asked.query.on_unknown
+    return on_unknown == "fallback" and not (items.indices(history, on_unknown="skip") >= 0).any()
 
 
 def _folded_in(asked: ServedQuery, histories: Sequence[Sequence[Id]]) -> dict[Id, list[Row]]:

@@ -14,7 +14,15 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ratiorec.errors import ConfigError, DataError, ModelError, RatiorecError, UnknownIdError
-from ratiorec.serve.schemas import RecommendRequest, WhyRequest
+from ratiorec.serve.schemas import (
+    HistoryQuery,
+    LengthQuery,
+    MapQuery,
+    RecommendRequest,
+    SearchQuery,
+    UserQuery,
+    WhyRequest,
+)
 
 _STATUS: tuple[tuple[type[RatiorecError], int], ...] = (
     (UnknownIdError, 404),
@@ -101,6 +109,17 @@ BODIES: Mapping[str, type[BaseModel]] = MappingProxyType(
     {"/v1/recommend": RecommendRequest, "/v1/why": WhyRequest}
 )
 """What is sent to the addresses that take a body."""
+QUERIES: Mapping[str, type[BaseModel]] = MappingProxyType(
+    {
+        "/v1/recommend/{user}": UserQuery,
+        "/v1/similar/{item}": LengthQuery,
+        "/v1/users/{user}/history": HistoryQuery,
+        "/v1/map": MapQuery,
+        "/v1/items": SearchQuery,
+        "/v1/users": SearchQuery,
+    }
+)
+"""What stands behind the question mark of the others."""
 _AROUND = 20  # characters of a body shown on either side of where it stops to be JSON
 
 # by the checker's name of the fault, given its particulars
@@ -156,6 +175,8 @@ def _wanted(first: Mapping[str, Any], route: str) -> str:
     if place == ("body",) and kind != "value_error":
         return f"{_object_like(route)}, with Content-Type: application/json"
     if kind == "extra_forbidden":
+        if place[0] == "query":
+            return f"only the parameters {', '.join(QUERIES[route].model_fields)}"
         return f"only the fields {', '.join(BODIES[route].model_fields)}"
     if kind == "missing":
         return f"the field {place[-1]}" + (f", as in {_examples(route)}" if route in BODIES else "")

@@ -28,14 +28,18 @@ from ratiorec.serve.schemas import (
     Card,
     Health,
     HistoryOfUser,
+    HistoryQuery,
     Items,
+    LengthQuery,
     ManyLists,
     Map,
+    MapQuery,
     OneList,
     Problem,
     QueryFields,
     RecommendRequest,
     Reloaded,
+    SearchQuery,
     SimilarItems,
     UserQuery,
     Users,
@@ -54,10 +58,8 @@ async def _service(request: Request) -> Service:  # not async, it would cost a t
 
 
 Uses = Annotated[Service, Depends(_service)]
-K = Annotated[int, InQuery(ge=1, description="Items at most; GET /v1/model has the limit.")]
 User = Annotated[str, InPath(description="User id.", examples=["ada"])]
 Item = Annotated[str, InPath(description="Item id.", examples=["tea"])]
-Listed = Annotated[list[str] | None, InQuery(description="Item ids; repeat the parameter.")]
 
 
 def _described(answer: type, *refusals: int) -> dict[int | str, dict[str, Any]]:
@@ -87,20 +89,22 @@ async def recommend_many(service: Uses, fields: RecommendRequest) -> Response:
 
 
 @router.get("/v1/similar/{item:path}", responses=_described(SimilarItems, 404, 422, 429))
-async def similar(service: Uses, item: Item, k: K = 20) -> Response:
+async def similar(service: Uses, item: Item, fields: Annotated[LengthQuery, InQuery()]) -> Response:
     """The items nearest to one item."""
     model = service.models.current
-    service.limits.check_length(k)
-    found = await service.queue.call(partial(similar_items, model, item, k))
-    return await as_json(model, found, n_rows=k)
+    service.limits.check_length(fields.k)
+    found = await service.queue.call(partial(similar_items, model, item, fields.k))
+    return await as_json(model, found, n_rows=fields.k)
 
 
 @router.get("/v1/users/{user:path}/history", responses=_described(HistoryOfUser, 404, 422))
-async def history(service: Uses, user: User, k: K = 100) -> Response:
+async def history(
+    service: Uses, user: User, fields: Annotated[HistoryQuery, InQuery()]
+) -> Response:
     """The items that a user had in training."""
     model = service.models.current
-    service.limits.check_length(k)
-    return await as_json(model, history_of(model, user, k), n_rows=k)
+    service.limits.check_length(fields.k)
+    return await as_json(model, history_of(model, user, fields.k), n_rows=fields.k)
 
 
 @router.post("/v1/why", responses=_described(Why, 404, 408, 413, 422, 429))
@@ -113,43 +117,31 @@ async def why(service: Uses, asked: WhyRequest) -> Response:
 
 
 @router.get("/v1/map", responses=_described(Map, 404, 422, 429))
-async def item_map(service: Uses, item: Listed = None) -> Response:
+async def item_map(service: Uses, fields: Annotated[MapQuery, InQuery()]) -> Response:
     """Where items lie on a plane: those with most users, or those asked for."""
     model = service.models.current
-    service.limits.check_listed(item, "item")
-    found = await service.queue.call(partial(placed_items, model, item))
+    service.limits.check_listed(fields.item, "item")
+    found = await service.queue.call(partial(placed_items, model, fields.item))
     return await as_json(model, found, n_rows=len(found["items"]))
 
 
 @router.get("/v1/items", responses=_described(Items, 422, 429))
-async def items(
-    service: Uses,
-    query: Annotated[
-        str, InQuery(max_length=200, description="Part of an id or name.", examples=["tea"])
-    ] = "",
-    k: K = 20,
-) -> Response:
+async def items(service: Uses, fields: Annotated[SearchQuery, InQuery()]) -> Response:
     """Items by a part of their id or name, those with most users first."""
     model = service.models.current
-    service.limits.check_length(k)
-    found = await service.queue.call(partial(found_items, model, query, k))
-    return await as_json(model, {"items": found}, n_rows=k)
+    service.limits.check_length(fields.k)
+    found = await service.queue.call(partial(found_items, model, fields.query, fields.k))
+    return await as_json(model, {"items": found}, n_rows=fields.k)
 
 
 @router.get("/v1/users", responses=_described(Users, 403, 422, 429))
-async def users(
-    service: Uses,
-    query: Annotated[
-        str, InQuery(max_length=200, description="Part of an id.", examples=["ad"])
-    ] = "",
-    k: Annotated[int, InQuery(ge=1, description="Users at most.")] = 20,
-) -> Response:
+async def users(service: Uses, fields: Annotated[SearchQuery, InQuery()]) -> Response:
     """Users by a part of their id, where the server was started with --user-search."""
     model = service.models.current
     require_user_search(is_on=service.user_search)
-    service.limits.check_length(k)
-    found = await service.queue.call(partial(found_users, model, query, k))
-    return await as_json(model, {"users": found}, n_rows=k)
+    service.limits.check_length(fields.k)
+    found = await service.queue.call(partial(found_users, model, fields.query, fields.k))
+    return await as_json(model, {"users": found}, n_rows=fields.k)
 
 
 @router.get("/v1/model", responses=_described(Card))

@@ -41,9 +41,43 @@ class QueryFields(BaseModel):
 class UserQuery(QueryFields):
     """The parameters of a request about one user, who cannot be left out."""
 
+    model_config = ConfigDict(extra="forbid")
+
     on_unknown: Annotated[
         Literal["raise", "fallback"], Field(description="An unknown user: 404, or the popular.")
     ] = "raise"
+
+
+class LengthQuery(BaseModel):
+    """The parameter of a request for the first of many."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    k: Annotated[int, Field(ge=1, description="How many at most; GET /v1/model has the limit.")] = (
+        20
+    )
+
+
+class HistoryQuery(LengthQuery):
+    """The parameter of a request for the items that a user had."""
+
+    k: Annotated[int, Field(ge=1, description="Items at most; GET /v1/model has the limit.")] = 100
+
+
+class SearchQuery(LengthQuery):
+    """The parameters of a search."""
+
+    query: Annotated[
+        str, Field(max_length=200, description="Part of an id or name.", examples=["tea"])
+    ] = ""
+
+
+class MapQuery(BaseModel):
+    """The parameter of a request for places on the map."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    item: Annotated[list[str] | None, Field(description="Item ids; repeat the parameter.")] = None
 
 
 class RecommendRequest(QueryFields):
@@ -88,6 +122,15 @@ class Ranked(BaseModel):
     rank: int
 
 
+Fallback = Annotated[
+    bool | None,
+    Field(
+        description="True where the model knows nothing of the user, and the list is that of the "
+        "items with most users, the score being how many; absent from personal lists."
+    ),
+]
+
+
 class OneList(BaseModel):
     """The list of one user."""
 
@@ -101,6 +144,7 @@ class OneList(BaseModel):
 
     model: Annotated[str, Field(description="Version of the model that ranked.")]
     user_id: int | str
+    fallback: Fallback = None
     items: list[Ranked]
 
 
@@ -109,6 +153,7 @@ class ListOfUser(BaseModel):
 
     user_id: int | str | None = None
     history: int | None = None
+    fallback: Fallback = None
     items: list[Ranked]
 
 
