@@ -165,9 +165,9 @@ def test_a_notebook_shows_a_line_that_is_replaced(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
-    with progress_bar(prefix="<b>") as observe:
+    with progress_bar(20, prefix="<b>") as observe:
         observe(steps("search", 3)[0])
-        assert "search: step 3 of at most 10, 0 s" in shown[0]["text/plain"]
+        assert "search: step 3 of at most 10, 0 s, at most 0:00:20 left" in shown[0]["text/plain"]
         observe(steps("search", 4)[0])
         assert 'value="3"' in shown[0]["text/html"]  # too soon after the first
         observe(steps("search", 10)[0])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import importlib
+import math
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,10 +19,12 @@ from ratiorec.evaluation.evaluate import Report
 from ratiorec.model.artifact import Artifact
 from ratiorec.plain import html_table, text_table
 from ratiorec.presets import AUTO
+from ratiorec.progress import progress_bar
 from ratiorec.settings import AnySettings
+from ratiorec.training.auto import DEFAULT_SECONDS
 from ratiorec.training.compare import PresetResult, compare_presets, ranked, with_test_part
 from ratiorec.training.experiment import fit as train
-from ratiorec.training.fit import FitOptions, Observer, StepTaken
+from ratiorec.training.fit import FitOptions, Observer
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,14 +70,18 @@ def fit(
                 wanted=wanted,
             )
         settings = resolve(preset_settings(preset), settings)
-    with progress_bar(shown=progress if observe is None else False) as bar:
+    chosen = with_named(options, named)
+    is_auto = settings is None and preset in (None, AUTO)
+    with progress_bar(
+        _budget(chosen, is_auto=is_auto), shown=progress if observe is None else False
+    ) as bar:
         return train(
             dataset_of(data),
             preset=preset,
             settings=settings,
             seed=seed,
             device=device,
-            options=with_named(options, named),
+            options=chosen,
             observe=observe or bar,
             stop_requested=stop_requested,
         )
@@ -126,7 +130,8 @@ def compare(
 
     @contextmanager
     def watch(name: str) -> Iterator[Observer]:
-        with progress_bar(shown=progress, prefix=f"{name}: ") as bar:
+        seconds = _budget(chosen, is_auto=name == AUTO)
+        with progress_bar(seconds, shown=progress, prefix=f"{name}: ") as bar:
             yield bar
 
     found = compare_presets(
@@ -238,57 +243,7 @@ def with_named(options: FitOptions, named: Mapping[str, Any]) -> FitOptions:
     return replace(options, **named)
 
 
-@contextmanager
-def progress_bar(*, shown: bool | None = None, prefix: str = "") -> Iterator[Observer]:
-    """A bar on standard error, or in a notebook, that is told of every step."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if shown is None:
-        shown = console.is_terminal or console.is_jupyter
-    if shown and console.is_jupyter:
-        yield _NotebookBar(prefix)
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TimeElapsedColumn
-
-    tasks: dict[str, TaskID] = {}
-    # no estimate of the time left: early stopping or the budget ends most fits before their steps
-    columns = ("{task.description}", BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, disable=not shown) as bar:
-
-        def observe(event: Any) -> None:
-            if isinstance(event, StepTaken):
-                if event.phase not in tasks:
-                    tasks[event.phase] = bar.add_task(prefix + event.phase, total=event.last_step)
-                bar.update(tasks[event.phase], completed=event.step)
-
-        yield observe
-
-
-class _NotebookBar:
-    """One line of HTML that is replaced; rich's own bar would need ipywidgets."""
-
-    SECONDS = 0.2
-    """The least time between two changes of a phase."""
-
-    def __init__(self, prefix: str) -> None:
-        self._display = importlib.import_module("IPython.display")
-        self._prefix = prefix
-        self._started = time.monotonic()
-        self._phase, self._drawn, self._handle = "", 0.0, None
-
-    def __call__(self, event: Any) -> None:
-        if not isinstance(event, StepTaken):
-            return
-        now, last = time.monotonic(), event.step >= event.last_step
-        if event.phase == self._phase and not last and now - self._drawn < self.SECONDS:
-            return
-        self._phase, self._drawn = event.phase, now
-        text = f"{self._prefix}{event.phase}: step {event.step:,} of at most {event.last_step:,}"
-        text += f", {now - self._started:.0f} s"
-        html = f'<progress max="{event.last_step}" value="{event.step}"></progress> {escape(text)}'
-        line = {"text/plain": text, "text/html": html}
-        if self._handle is None:
-            self._handle = self._display.display(line, raw=True, display_id=True)
-        else:
-            self._handle.update(line, raw=True)
+def _budget(options: FitOptions, *, is_auto: bool) -> float:
+    """The seconds that a fit may take; the automatic choice has a budget of its own."""
+    seconds = options.max_seconds
+    return DEFAULT_SECONDS if is_auto and math.isinf(seconds) else seconds

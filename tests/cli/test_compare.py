@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from ratiorec.cli import options, progress
+from ratiorec import progress
+from ratiorec.cli import options
 from ratiorec.errors import StorageError
 from ratiorec.model.artifact import Artifact
 from ratiorec.training import compare as comparison

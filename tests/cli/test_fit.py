@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec.cli import progress
+from ratiorec import progress
 from ratiorec.cli.fit import _far_from_converged
+from ratiorec.cli.progress import StopRequest
 from ratiorec.data.interactions import Dataset
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.store import read_model
@@ -271,13 +272,13 @@ def test_a_polite_kill_saves_as_well(
 def test_ctrl_c_twice_leaves_at_once(
     cli: CommandLine, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = progress.StopRequest.ask
+    plain = StopRequest.ask
 
-    def twice(self: progress.StopRequest, number: int, frame: Any) -> None:
+    def twice(self: StopRequest, number: int, frame: Any) -> None:
         plain(self, number, frame)
         plain(self, number, frame)
 
-    monkeypatch.setattr(progress.StopRequest, "ask", twice)
+    monkeypatch.setattr(StopRequest, "ask", twice)
     interrupting(monkeypatch, 1)
     outcome = cli("fit", clicks, "-o", "model", *QUICK)
     assert outcome.code == 130

@@ -16,9 +16,9 @@ from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError, DataError, StorageError
 
 if TYPE_CHECKING:
-    from ratiorec.cli.progress import FitProgress
     from ratiorec.data.interactions import Dataset
     from ratiorec.model.artifact import Artifact
+    from ratiorec.progress import FitProgress
     from ratiorec.training.compare import PresetResult
 
 
@@ -155,6 +155,7 @@ def compare(
     as one, drawn like the validation pairs or as --split says. A preset that cannot run here is
     listed with the reason, and the others go on.
     """
+    from ratiorec.config import preset as preset_settings
     from ratiorec.training.compare import ranked
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
@@ -171,7 +172,7 @@ def compare(
     by = judging.by
     _require_room(report, models, names, folds=judging.folds)
     loaded = o.load_data(data, source)
-    o.tell_of_weights(loaded)
+    o.tell_of_weights(loaded, *map(preset_settings, names))
     o.tell_of_order(loaded, validation_by or by)
     validation_by = validation_by or (SPLITS[by] if by else None)
     dataset = judging.test_part(loaded, seed, validation_by or "random")
@@ -292,7 +293,7 @@ class _Desk:
             )
 
     def watch(self, name: str) -> FitProgress:
-        from ratiorec.cli.progress import FitProgress
+        from ratiorec.progress import FitProgress
 
         o.say(f"{self.names.index(name) + 1}/{len(self.names)} {name}")
         return FitProgress(self.max_seconds)

@@ -104,7 +104,7 @@ def fit(
     )
     trackers = _trackers(track or ())
     dataset = o.load_data(data, source)
-    o.tell_of_weights(dataset)
+    o.tell_of_weights(dataset, settings)
     o.tell_of_order(dataset, validation_by)
     started_from = commit()
     told = {"data": data, "preset": preset, "seed": seed, "settings": to_table(settings)}
@@ -182,7 +182,8 @@ def _train(
     fit_options: Any,
     tell: Observer,
 ) -> Artifact:
-    from ratiorec.cli.progress import FitProgress, stop_on_interrupt
+    from ratiorec.cli.progress import stop_on_interrupt
+    from ratiorec.progress import FitProgress
     from ratiorec.settings import AutoSettings
     from ratiorec.training.auto import DEFAULT_SECONDS
     from ratiorec.training.experiment import fit as run_fit

@@ -25,8 +25,8 @@ def demo(
     json: o.Json = False,
 ) -> None:
     """Train on synthetic pairs whose true ratio is known, and write a report."""
-    from ratiorec.cli.progress import FitProgress
     from ratiorec.files import make_folder
+    from ratiorec.progress import FitProgress
     from ratiorec_lab import demo as demonstration
 
     make_folder(out)
