@@ -1,33 +1,18 @@
-"""The notebooks run from top to bottom, and are kept without what they print."""
+"""The notebooks are kept without what they print; the site is built by running them."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-import pytest
-
-nbformat = pytest.importorskip("nbformat")
-nbclient = pytest.importorskip("nbclient")
-pytest.importorskip("ipykernel")
-pytest.importorskip("matplotlib")
-
 FOLDER = Path(__file__).parents[2] / "docs" / "notebooks"
-NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 
 
-def test_there_are_three() -> None:
-    assert len(NOTEBOOKS) == 3
-
-
-@pytest.mark.filterwarnings("ignore")  # of Jupyter's own libraries
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs_and_holds_no_output(path: Path, tmp_path: Path) -> None:
-    notebook = nbformat.read(path, as_version=4)
-    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
-    assert not any(cell.outputs or cell.execution_count for cell in cells)
-    client = nbclient.NotebookClient(
-        notebook, timeout=60, resources={"metadata": {"path": str(tmp_path)}}
-    )
-    client.execute()
-    streams = [out for cell in cells for out in cell.outputs if out.get("name") == "stderr"]
-    assert not any("Error" in stream["text"] for stream in streams)
+def test_there_are_three_and_none_holds_what_it_printed() -> None:
+    paths = sorted(FOLDER.glob("*.ipynb"))
+    assert len(paths) == 3
+    for path in paths:
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        code = [cell for cell in cells if cell["cell_type"] == "code"]
+        assert code
+        assert not any(cell["outputs"] or cell["execution_count"] for cell in code), path

@@ -15,6 +15,9 @@ import ratiorec
 pytest.importorskip("mkdocs")
 pytest.importorskip("material")
 pytest.importorskip("mkdocstrings")
+pytest.importorskip("nbclient")
+pytest.importorskip("ipykernel")
+pytest.importorskip("matplotlib")
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +47,22 @@ def test_nothing_is_loaded_from_another_host(site: Path) -> None:
 def test_the_search_index_is_part_of_the_site(site: Path) -> None:
     index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
     assert "Get started in 10 minutes" in index
+
+
+def test_the_notebooks_have_been_run(site: Path) -> None:
+    pages = {path.stem: path.read_text(encoding="utf-8") for path in site.glob("notebooks/*.html")}
+    assert "PresetComparison: 4 presets" in pages["comparing-models"]
+    assert (site / "notebooks" / "comparing-models-0.png").stat().st_size > 5000
+    assert "<td>ease</td>" in pages["first-model"]
+    assert "model.json" in pages["to-production"]
+    assert not any("Error" in text for text in pages.values())
+    assert len(list(site.glob("notebooks/*.ipynb"))) == 3
+
+
+def test_readers_see_which_blocks_are_not_run(site: Path) -> None:
+    page = (site / "how-to" / "gpu.html").read_text(encoding="utf-8")
+    assert "Not run by the tests: needs a GPU." in page
+    assert "<!-- not run" not in page
 
 
 def test_every_public_name_is_in_the_reference(site: Path) -> None:
