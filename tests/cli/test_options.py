@@ -90,10 +90,10 @@ def test_a_group_is_one_option_for_each_field() -> None:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("data", "describe"), {"user", "item", "weight", "timestamp"}),
-        (("data", "split"), {"user", "item", "timestamp"}),
-        (("evaluate",), {"user", "item"}),
-        (("update",), {"user", "item"}),
+        (("data", "describe"), {"user", "item", "weight", "timestamp", "event"}),
+        (("data", "split"), {"user", "item", "weight", "timestamp", "event"}),
+        (("evaluate",), {"user", "item", "weight", "event"}),
+        (("update",), {"user", "item", "weight", "timestamp", "event"}),
     ],
 )
 def test_a_command_has_the_columns_that_it_looks_at(

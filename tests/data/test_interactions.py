@@ -22,7 +22,7 @@ rows = st.lists(
     st.tuples(
         st.integers(0, N_USERS - 1),
         st.integers(0, N_ITEMS - 1),
-        st.floats(0, 1e6),
+        st.floats(0, 1e6, exclude_min=True),
         st.integers(-(2**60), 2**60),
     ),
     max_size=40,

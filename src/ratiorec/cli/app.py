@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -27,7 +26,7 @@ from ratiorec.cli import (
     tune,
     update,
 )
-from ratiorec.cli.options import lab_is_missing
+from ratiorec.cli.options import flag, lab_is_missing, with_flags
 from ratiorec.errors import (
     ConfigError,
     MissingExtraError,
@@ -228,27 +227,10 @@ def _option_names(command: Any) -> set[str]:
     return names.union(*map(_option_names, getattr(command, "commands", {}).values()))
 
 
-def _with_flags(text: str) -> str:
-    """Arguments of Python as flags: the library that speaks knows no command line.
-
-    >>> _with_flags('a known user, or on_unknown="skip", or header=False')
-    'a known user, or --on-unknown skip, or --no-header'
-    """
-    text = re.sub(
-        r'(?<![\w.])([a-z_]+)="(\w+)"', lambda found: f"{_flag(found[1])} {found[2]}", text
-    )
-    text = re.sub(r"(?<![\w.])([a-z_]+)=True\b", lambda found: _flag(found[1]), text)
-    return re.sub(r"(?<![\w.])([a-z_]+)=False\b", lambda found: _flag(f"no_{found[1]}"), text)
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
 def _say(error: RatiorecError) -> None:
     """One line, whatever the file names and messages in it hold, in the spelling of flags."""
     # a name of one word may be that of a file, and reads well enough as it is
     is_option = "_" in error.where and error.where in _option_names(typer.main.get_command(app))
-    error.where = _flag(error.where) if is_option else _with_flags(error.where)
-    error.wanted = _with_flags(error.wanted)
+    error.where = flag(error.where) if is_option else with_flags(error.where)
+    error.wanted = with_flags(error.wanted)
     typer.echo("ratiorec: " + " ".join(str(error).split("\n")), err=True)

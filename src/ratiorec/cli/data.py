@@ -110,7 +110,7 @@ def split(
     at: o.At = None,
     last_days: o.LastDays = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same split.")] = 0,
-    source: o.TimedSource,
+    source: o.WeightedSource,
 ) -> None:
     """Hold pairs out and write both parts as a LightGCN folder, the earliest items first.
 
@@ -136,6 +136,8 @@ def split(
         splitters[by] = cut_in_time(dataset.train, fraction, at=at, last_days=last_days)
     parts = splitters[by](dataset.train, rng=np.random.default_rng(seed))
     write_lightgcn(Dataset(dataset.name, parts.train, parts.held_out), output)
+    if dataset.train.weights is not None:
+        o.say("note: a LightGCN folder holds no weights; fit and compare split a weighted log")
     why = "have no pair after the cut" if by == "time" else "had too few pairs"
     typer.echo(
         f"{parts.train.n_pairs:,} pairs for training and {parts.held_out.n_pairs:,} held out "

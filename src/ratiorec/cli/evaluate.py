@@ -47,7 +47,7 @@ def evaluate(
     allow_seen: Annotated[
         bool, typer.Option("--allow-seen", help="Judge on pairs that a model was trained on.")
     ] = False,
-    source: o.Source,
+    source: o.EventSource,
     json: o.Json = False,
 ) -> None:
     """Judge a model on held-out pairs, with 95 % intervals.
@@ -122,7 +122,7 @@ def _judged(
         ) from None
 
 
-def _own_test_part(model: Artifact, source: o.Source) -> Interactions:
+def _own_test_part(model: Artifact, source: o.EventSource) -> Interactions:
     """The test part of the benchmark that a model was trained on."""
     from ratiorec.data.registry import BENCHMARKS
 
@@ -139,7 +139,7 @@ def _own_test_part(model: Artifact, source: o.Source) -> Interactions:
     )
 
 
-def _test_pairs(test: Path | None, data: str | None, source: o.Source) -> Interactions:
+def _test_pairs(test: Path | None, data: str | None, source: o.EventSource) -> Interactions:
     if test is not None and data is not None:
         raise ConfigError(
             "evaluation needs one set of held-out pairs",

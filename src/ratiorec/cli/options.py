@@ -5,14 +5,15 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import math
 import re
 import shlex
 import sys
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
@@ -130,20 +131,54 @@ class Source:
 
 
 @dataclass(frozen=True)
-class TimedSource(Source):
-    """As `Source`, for commands that look at times."""
+class EventSource(Source):
+    """As `Source`, for commands that ask only which pairs there are, not what they weigh."""
 
-    timestamp_column: Annotated[str | None, typer.Option(help="Column of times.")] = None
+    reads_unnamed: ClassVar[bool] = False
+    """Whether weights and times are looked for by the usual names."""
+
+    weight_column: Annotated[
+        str | None, typer.Option(help="Column of weights; a weight of 0 is no pair.")
+    ] = None
+    event_column: Annotated[str | None, typer.Option(help="Column of kinds of event.")] = None
+    event_weights: Annotated[
+        str | None,
+        typer.Option(
+            help="Weight of each kind; 0 leaves its rows out, a negative one takes back what "
+            "others gave.",
+            metavar="buy=5,view=1,return=-1",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
-class WeightedSource(TimedSource):
-    """As `TimedSource`, for commands that look at weights too."""
+class NewPairsSource(EventSource):
+    """As `EventSource`, with all that decides what a pair weighs."""
 
-    weight_column: Annotated[
+    timestamp_column: Annotated[str | None, typer.Option(help="Column of times.")] = None
+    half_life: Annotated[
         str | None,
-        typer.Option(help="Column of weights; kept with the data, no model uses them yet."),
+        typer.Option(
+            help="Age at which a row weighs half as much as the latest: a number with s, m, h, d "
+            "or w, or in the unit of the timestamps.",
+            metavar="90d",
+        ),
     ] = None
+    repeats: Annotated[
+        str | None,
+        typer.Option(
+            help="Weight of a pair with several rows: their sum, the largest, or 1. If left, the "
+            "sum where rows have weights, else 1.",
+            metavar="sum|max|once",
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class WeightedSource(NewPairsSource):
+    """As `NewPairsSource`, with weights and times found by their usual names."""
+
+    reads_unnamed: ClassVar[bool] = True
 
 
 def load_data(data: str, source: Source) -> Dataset:
@@ -152,10 +187,11 @@ def load_data(data: str, source: Source) -> Dataset:
     from ratiorec.data.formats import Columns, read_sql
     from ratiorec.data.interactions import Dataset
 
-    # a column that the command has no option for is not used, so that it may hold anything
-    roles = {role: getattr(source, f"{role}_column", "") for role in get_type_hints(Columns)}
     options: dict[str, Any] = {
-        "columns": Columns(**roles),
+        "columns": Columns(**{role: _column(source, role) for role in get_type_hints(Columns)}),
+        "event_weights": _event_weights(getattr(source, "event_weights", None)),
+        "half_life": getattr(source, "half_life", None),
+        "repeats": getattr(source, "repeats", None),
         "on_bad_rows": source.on_bad_rows,
         "bad_rows_file": source.bad_rows_file,
     }
@@ -165,15 +201,87 @@ def load_data(data: str, source: Source) -> Dataset:
         else:
             options |= {"delimiter": source.delimiter, "header": source.header}
             dataset = load(data, data_dir=source.data_dir, **options)
-    except DataError as error:
-        error.wanted = re.sub(r"columns=Columns\((.*?)\)", _column_flags, error.wanted)
+    except (DataError, ConfigError) as error:
+        error.wanted = with_flags(error.wanted)
+        error.where = "--repeats" if error.where == "repeats" else error.where
         raise
     if (reading := dataset.train.reading) is not None:
-        for line in reading.lines():
-            say(line)
+        if dataset.train.weights is None and not isinstance(source, WeightedSource):
+            reading = replace(reading, repeats="once")  # and no hint at what would not matter
+        for line in reading.lines():  # names and rows in it may look like arguments
+            is_ours = line.startswith("note: ")
+            say(with_flags(line) if is_ours else line.replace('repeats="sum"', "--repeats sum"))
         if reading.n_dropped and source.bad_rows_file is None:
             say("note: --bad-rows-file FILE writes them to a file")
     return dataset
+
+
+def _column(source: Source, role: str) -> str | None:
+    """The column of a role; an empty name where the command does not look at it."""
+    column: str | None = getattr(source, f"{role}_column", "")
+    is_wanted = getattr(source, "reads_unnamed", False) or (
+        role == "timestamp" and getattr(source, "half_life", None) is not None
+    )
+    if column is None and role in ("weight", "timestamp") and not is_wanted:
+        return ""  # a column that is not used may hold anything
+    return column
+
+
+def _event_weights(text: str | None) -> dict[str, float] | None:
+    """The weights of `--event-weights`, by kind.
+
+    >>> _event_weights("buy=5,return=-1")
+    {'buy': 5.0, 'return': -1.0}
+    """
+    if text is None:
+        return None
+    weights: dict[str, float] = {}
+    for part in text.split(","):
+        kind, _, number = (word.strip() for word in part.rpartition("="))
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not kind or kind in weights or not math.isfinite(weight):
+            raise ConfigError(
+                "a kind of event has two weights"
+                if kind in weights
+                else "this is no kind of event with its weight",
+                where="--event-weights",
+                found=repr(part),
+                wanted="each kind once with a number, as buy=5,view=1,return=-1",
+            )
+        weights[kind] = weight
+    return weights
+
+
+def flag(name: str) -> str:
+    """The flag of an argument of Python."""
+    return "--" + name.replace("_", "-")
+
+
+def with_flags(text: str) -> str:
+    """Arguments of Python as flags: the library that speaks knows no command line.
+
+    >>> with_flags('a known user, or on_unknown="skip", or header=False')
+    'a known user, or --on-unknown skip, or --no-header'
+    >>> with_flags("columns=Columns(event='kind') with event_weights={'buy': 5}")
+    '--event-column kind with --event-weights buy=5'
+    """
+    text = re.sub(r"columns=Columns\((.*?)\)", _column_flags, text)
+    text = re.sub(r"event_weights=\{(.*?)\}", _event_flag, text)
+    text = re.sub(r"\b(?:event_weights|half_life)\b", lambda found: flag(found[0]), text)
+    text = re.sub(
+        r'(?<![\w.])([a-z_]+)="(\w+)"', lambda found: f"{flag(found[1])} {found[2]}", text
+    )
+    text = re.sub(r"(?<![\w.])([a-z_]+)=True\b", lambda found: flag(found[1]), text)
+    return re.sub(r"(?<![\w.])([a-z_]+)=False\b", lambda found: flag(f"no_{found[1]}"), text)
+
+
+def _event_flag(weights: re.Match[str]) -> str:
+    """The option for weights that are told as a dictionary."""
+    given = re.findall(r"(['\"])(.*?)\1: ([^,]+)", weights[1])
+    return f"--event-weights {shlex.quote(','.join(f'{kind}={n}' for _, kind, n in given))}"
 
 
 def _column_flags(columns: re.Match[str]) -> str:

@@ -41,13 +41,14 @@ def update(
         bool,
         typer.Option("--only-touched", help="Change no user and item but those of the new pairs."),
     ] = False,
-    source: o.Source,
+    source: o.NewPairsSource,
     json: o.Json = False,
 ) -> None:
     """Take new pairs, users and items into a model without training it again.
 
     The model folder is replaced in one step, so that a server that watches it goes on with the new
-    model. Pairs that the model already has change nothing.
+    model. Pairs that the model already has change nothing, and none is taken out: new pairs whose
+    weights sum to 0 or less, say by returns, are left out and counted.
     """
     from ratiorec.model.store import require_replaceable
 
@@ -56,7 +57,8 @@ def update(
     started = time.perf_counter()
     try:
         pairs = _pairs(o.load_data(data, source))
-    except NoPairsError:
+    except NoPairsError as error:
+        o.say(f"note: {error.what}: {error.found}")
         pairs = None  # an hour in which nobody came is no mistake
     before, after = _taken_in(model, target, pairs, only_touched=only_touched)
     seconds = time.perf_counter() - started

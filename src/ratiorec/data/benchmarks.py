@@ -8,11 +8,13 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ratiorec.data.download import HttpDownload, Progress, extract_from_wheel, require_web_address
 from ratiorec.data.formats import Columns, read, read_lightgcn
 from ratiorec.data.formats.files import PACKED_SUFFIXES, STDIN, has_tables, is_pattern
-from ratiorec.data.formats.reading import OnBadRows
+from ratiorec.data.formats.merging import Weighting
+from ratiorec.data.formats.reading import OnBadRows, Repeats
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.registry import (
     BENCHMARKS,
@@ -33,6 +35,9 @@ def load(
     columns: Columns = Columns(),  # noqa: B008 - frozen
     delimiter: str | None = None,
     header: bool | None = None,
+    event_weights: Mapping[Any, float] | None = None,
+    half_life: str | float | None = None,
+    repeats: Repeats | None = None,
     on_bad_rows: OnBadRows = "stop",
     bad_rows_file: str | os.PathLike[str] | None = None,
     registry: Mapping[str, Benchmark] = BENCHMARKS,
@@ -50,6 +55,10 @@ def load(
         columns: Which column of a file is what.
         delimiter: What stands between the cells of a text file.
         header: Whether a text file begins with column names.
+        event_weights: The weight of each kind of event in a file, as `read` takes it; so are the
+            next two. Folders in LightGCN form and benchmarks have no such rows.
+        half_life: The age at which a row of a file weighs half as much as the latest.
+        repeats: How the rows of one pair count.
         on_bad_rows: Whether rows that cannot be used stop the reading or are left out.
         bad_rows_file: Where to write the rows that are left out.
         registry: The benchmarks that have a name.
@@ -60,9 +69,12 @@ def load(
     """
     path = Path(data)
     is_folder = path.is_dir()
+    weighting = Weighting(event_weights, half_life, repeats)
     if is_folder and data in registry:
+        weighting.refuse_for(str(data), "a benchmark", allowed=("once",))
         return _load_benchmark(registry[str(data)], data_dir)
     if is_folder and ((path / "train.txt").exists() or not has_tables(path)):
+        weighting.refuse_for(str(data), "a folder in LightGCN form", allowed=("once",))
         return read_lightgcn(path)
     if str(data) == STDIN or path.exists() or is_pattern(data):
         pairs = read(
@@ -70,11 +82,15 @@ def load(
             columns=columns,
             delimiter=delimiter,
             header=header,
+            event_weights=event_weights,
+            half_life=half_life,
+            repeats=repeats,
             on_bad_rows=on_bad_rows,
             bad_rows_file=bad_rows_file,
         )
         return Dataset(_name_of(path), pairs)
     if isinstance(data, str) and data in registry:
+        weighting.refuse_for(data, "a benchmark", allowed=("once",))
         return _load_benchmark(registry[data], data_dir)
     raise _unknown(str(data), registry)
 

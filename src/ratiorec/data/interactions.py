@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +15,7 @@ from ratiorec.data.vocabulary import Vocabulary, merge_pairs, row_ends
 from ratiorec.errors import DataError, UnknownIdError, unknown_choice
 
 if TYPE_CHECKING:
-    from ratiorec.data.formats.reading import OnBadRows, Reading
+    from ratiorec.data.formats.reading import OnBadRows, Reading, Repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,18 +69,28 @@ class Interactions:
         *,
         weights: Iterable[Any] | None = None,
         timestamps: Iterable[Any] | None = None,
+        events: Iterable[Any] | None = None,
+        event_weights: Mapping[Any, float] | None = None,
+        half_life: str | float | None = None,
+        repeats: Repeats | None = None,
         on_bad_rows: OnBadRows = "stop",
     ) -> Interactions:
-        """Pairs given as two columns of ids, with or without weights and times.
+        """Pairs given as two columns of ids, with or without weights, times and kinds of event.
+
+        `event_weights`, `half_life` and `repeats` are those of `read`.
 
         >>> Interactions.from_pairs(["ann", "bob", "ann"], [10, 10, 30]).n_pairs
         3
         """
+        from ratiorec.data.formats.merging import Weighting
         from ratiorec.data.formats.reading import BadRows
         from ratiorec.data.formats.tables import interactions_from_pairs
 
+        weighting = Weighting(event_weights, half_life, repeats)
+        weighting.require_event_column(None if events is None else "events", spelt="events=KINDS")
+        given = {"user": user_ids, "item": item_ids, "weight": weights, "timestamp": timestamps}
         return interactions_from_pairs(
-            user_ids, item_ids, weights=weights, timestamps=timestamps, bad=BadRows(on_bad_rows)
+            {**given, "event": events}, weighting, bad=BadRows(on_bad_rows)
         )
 
     @classmethod
@@ -92,19 +102,28 @@ class Interactions:
         item: str | int | None = None,
         weight: str | int | None = None,
         timestamp: str | int | None = None,
+        event: str | int | None = None,
+        event_weights: Mapping[Any, float] | None = None,
+        half_life: str | float | None = None,
+        repeats: Repeats | None = None,
         on_bad_rows: OnBadRows = "stop",
     ) -> Interactions:
         """Pairs from a pandas or polars frame, an Arrow table or a record batch.
 
         A column is given by name or by position; without either the usual names are looked for
-        (`formats.Columns`), and an empty name leaves weight or timestamp out.
+        (`formats.Columns`), and an empty name leaves weight or timestamp out. A column of kinds of
+        event is used where it is given; `event_weights`, `half_life` and `repeats` are those of
+        `read`.
         """
         from ratiorec.data.formats import Columns
+        from ratiorec.data.formats.merging import Weighting
         from ratiorec.data.formats.reading import BadRows
         from ratiorec.data.formats.tables import interactions_from_frame
 
-        columns = Columns(user, item, weight, timestamp)
-        return interactions_from_frame(frame, columns, bad=BadRows(on_bad_rows))
+        columns = Columns(user, item, weight, timestamp, event)
+        weighting = Weighting(event_weights, half_life, repeats)
+        weighting.require_event_column(event, spelt="event='NAME'")
+        return interactions_from_frame(frame, columns, weighting, bad=BadRows(on_bad_rows))
 
     @classmethod
     def from_csr(

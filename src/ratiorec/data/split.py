@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.interactions import Interactions
+from ratiorec.data.moments import ticks_per_second
 from ratiorec.errors import ConfigError, DataError, require_range
 
 _ROUNDING = 1e-9  # 0.29 · 50 is 14.499999999999998 in binary, and means 14.5
 _NO_SHARE = "not a share of the pairs"
-_SECONDS_OF_THREE_YEARS = 1e8  # smaller numbers are days, or mere counters
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,7 +172,7 @@ def cut_in_time(
     if last_days is not None:
         require_range("--last-days", last_days, above=0, what="no days would be held out")
         latest = float(np.asarray(data.timestamps).max())
-        return SplitAt(latest - last_days * 86_400 * _ticks_per_second(times))
+        return SplitAt(latest - last_days * 86_400 * _unit_of(times))
     return SplitAt(float(np.nextafter(_moment(str(at), times), -np.inf)))
 
 
@@ -193,22 +193,12 @@ def _moment(text: str, times: NDArray[Any]) -> float:
             "the timestamps",
         ) from None
     date = date if date.tzinfo else date.replace(tzinfo=UTC)
-    return date.timestamp() * _ticks_per_second(times)
+    return date.timestamp() * _unit_of(times)
 
 
-def _ticks_per_second(times: NDArray[Any]) -> float:
-    """The unit of timestamps since 1970, told by their size: 1 for seconds, 10⁶ for dates."""
-    largest = float(np.abs(times).max())
-    if largest < _SECONDS_OF_THREE_YEARS:
-        raise DataError(
-            "the timestamps are no dates",
-            where="--at, --last-days",
-            found=f"numbers from {times.min()} to {times.max()}",
-            wanted="dates, or seconds, milliseconds, microseconds or nanoseconds since 1970; "
-            "else --at with a number in their unit, or --fraction",
-        )
-    units = ((1e11, 1.0), (1e14, 1e3), (1e17, 1e6), (np.inf, 1e9))
-    return next(ticks for bound, ticks in units if largest < bound)
+def _unit_of(times: NDArray[Any]) -> float:
+    otherwise = "--at with a number in their unit, or --fraction"
+    return ticks_per_second(times, where="--at, --last-days", otherwise=otherwise)
 
 
 @dataclass(frozen=True)

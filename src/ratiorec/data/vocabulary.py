@@ -181,7 +181,7 @@ def merge_pairs(
 ) -> MergedPairs:
     """Sort the pairs and merge repeats: weights add up, the latest timestamp and place stay.
 
-    Where there are repeats with timestamps, the earliest stay too.
+    Where there are repeats with timestamps, the earliest stay too. A weight of 0 is no pair.
     """
     n_users, n_items = shape
     _check_lengths(len(users), items=items, weights=weights, timestamps=timestamps, order=order)
@@ -191,19 +191,22 @@ def merge_pairs(
     key = users * width + items
     if weights is None and timestamps is None and order is None:
         key.sort()
-        key = key[_starts_of_runs(key)]
+        key = key[starts_of_runs(key)]
         return MergedPairs(row_ends(key // width, n_users), (key % width).astype(np.int32))
     rows = _sort(users, key, n_users * width)
-    starts = _starts_of_runs(key)
+    starts = starts_of_runs(key)
     times = None if timestamps is None else _as_times(timestamps)[rows]
-    columns = (
+    columns: list[Any] = [
         None if weights is None else _add_up(_as_weights(weights)[rows], key, starts),
         None if times is None else _latest(times, starts),
         None if order is None else _latest(np.asarray(order, np.int32)[rows], starts),
         None if times is None or len(starts) == len(key) else np.minimum.reduceat(times, starts),
-    )
+    ]
     del rows, times  # their memory is needed below
     key = key if len(starts) == len(key) else key[starts]
+    if columns[0] is not None and not (is_pair := columns[0] > 0).all():
+        key = key[is_pair]
+        columns = [None if column is None else column[is_pair] for column in columns]
     return MergedPairs(row_ends(key // width, n_users), (key % width).astype(np.int32), *columns)
 
 
@@ -230,7 +233,7 @@ def _latest(moments: NDArray[Any], starts: NDArray[np.int64]) -> Any:
     return np.maximum.reduceat(moments, starts) if len(starts) < len(moments) else moments
 
 
-def _starts_of_runs(key: NDArray[np.int64]) -> NDArray[np.int64]:
+def starts_of_runs(key: NDArray[np.int64]) -> NDArray[np.int64]:
     """The start of each run of equal sorted keys."""
     is_start = np.ones(len(key), dtype=bool)
     np.not_equal(key[1:], key[:-1], out=is_start[1:])
@@ -258,7 +261,8 @@ def _add_up(
             found=f"{weights.max():g}",
             wanted=f"at most {largest:g}",
         )
-    return weights.astype(np.float32)
+    least = np.where(weights > 0, np.finfo(np.float32).tiny, 0)  # small is more than nothing
+    return np.maximum(weights, least).astype(np.float32)
 
 
 def _as_weights(values: ArrayLike) -> NDArray[np.float64]:

@@ -229,7 +229,7 @@ def test_a_binary_table_written_is_read(
 def test_permuted_rows_change_the_order_of_ids_and_nothing_else(
     tmp_path_factory: pytest.TempPathFactory, pairs: list[tuple[Any, Any]], data: st.DataObject
 ) -> None:
-    rows = [(*pair, place) for place, pair in enumerate(pairs)]
+    rows = [(*pair, place) for place, pair in enumerate(pairs, 1)]
     shuffled = data.draw(st.permutations(rows))
     folder = tmp_path_factory.mktemp("permuted")
     read_back = []

@@ -227,10 +227,14 @@ def test_a_weight_that_is_no_weight_is_refused_by_row(weight: Any) -> None:
     assert "row 1" in refusal(lambda: Interactions.from_frame(table)).where
 
 
-def test_a_weight_of_zero_is_a_pair() -> None:
-    data = Interactions.from_pairs([1, 2], [1, 2], weights=[0, 3])
+def test_a_weight_of_zero_is_no_pair_and_its_ids_are_none() -> None:
+    data = Interactions.from_pairs([1, 2, 2], [1, 2, 3], weights=[0, 3, 0])
     assert data.weights is not None
-    assert data.weights.tolist() == [0.0, 3.0]
+    assert data.weights.tolist() == [3.0]
+    assert (data.users.ids.tolist(), data.items.ids.tolist()) == ([2], [2])
+    assert data.reading is not None
+    assert data.reading.n_zero_weight == 2
+    assert "3 rows, 2 left out for a weight of 0" in data.reading.lines()[0]
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,9 @@ from ratiorec.data.formats.cells import ONE_BYTE_DELIMITER, Codebook, Rows, cut,
 from ratiorec.data.formats.dialect import Dialect, inspect
 from ratiorec.data.formats.files import STDIN, Columns, Positions
 from ratiorec.data.formats.identifiers import value_faults
+from ratiorec.data.formats.merging import CheckedRows, Weighting, merged_interactions
 from ratiorec.data.formats.reading import BadRows, Fault, Faults, Reading
-from ratiorec.data.formats.tables import merged_interactions, require_same_columns
+from ratiorec.data.formats.tables import require_same_columns
 from ratiorec.data.formats.values import Times, Values, coded, quick_times, times_of, weights_of
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, NoPairsError, require_extra
@@ -41,11 +42,12 @@ def read_delimited(
     columns: Columns,
     delimiter: str | None,
     header: bool | None,
+    weighting: Weighting,
     bad: BadRows,
     origin: str,
 ) -> Interactions:
     """Read the pairs of text files, as `formats.read` describes."""
-    gathered, names = _Gathered(bad), dict[str, Any]()
+    gathered, names, unused_event = _Gathered(bad), dict[str, Any](), None
     for path in paths:
         where = origin if len(paths) == 1 else str(path)
         with _opened(path, where) as stream:
@@ -67,16 +69,20 @@ def read_delimited(
             called = dialect.first_row if dialect.has_header else range(dialect.n_columns)
             found = {role: called[position] for role, position in positions.items()}
             names = require_same_columns(names, found, where, paths[0])
+            if dialect.has_header:
+                unused_event = columns.unused_event(dialect.first_row, positions)
             for piece in _pieces(stream, start, dialect, where):
                 gathered.add(piece, positions)
     bad.settle(origin, gathered.n_rows)
     reading = Reading(
-        origin, names, gathered.n_rows, n_dropped=bad.n, bad_rows=bad.sentences(origin)
+        origin,
+        names,
+        gathered.n_rows,
+        n_dropped=bad.n,
+        bad_rows=bad.sentences(origin),
+        unused_event=unused_event,
     )
-    users, items = (gathered.ids[kind].values() for kind in ("user", "item"))
-    return merged_interactions(
-        users, items, gathered.all_weights(), gathered.all_times(), reading, is_text=True
-    )
+    return merged_interactions(gathered.all_rows(), weighting, reading, is_text=True)
 
 
 def _positions(dialect: Dialect, columns: Columns, where: str) -> Positions:
@@ -276,6 +282,8 @@ class _Gathered:
         if not n_cells:
             return self._note(faults, piece)
         weights, times = None, None
+        if "event" in positions and "event" not in self.ids:
+            self.ids = {"event": _Ids("event"), **self.ids}
         if "weight" in positions:
             weights, faults = weights_of(_as_text(piece.column(positions["weight"]), piece))
         if "timestamp" in positions:
@@ -305,13 +313,19 @@ class _Gathered:
             noted = dict(zip(places, faults.values(), strict=True)) | piece.ragged
             self.bad.add(noted, place=piece.place, content=piece.content)
 
-    def all_weights(self) -> NDArray[np.float64] | None:
-        return _joined(self.weights, np.float64) if self.weights else None
-
-    def all_times(self) -> Times | None:
-        if not self.times:
-            return None
-        return Times(np.concatenate([times.rows for times in self.times]), self.times[0].is_date)
+    def all_rows(self) -> CheckedRows:
+        """The columns of all pieces."""
+        times = None
+        if self.times:
+            moments = np.concatenate([part.rows for part in self.times])
+            times = Times(moments, self.times[0].is_date)
+        return CheckedRows(
+            self.ids["user"].values(),
+            self.ids["item"].values(),
+            _joined(self.weights, np.float64) if self.weights else None,
+            times,
+            self.ids["event"].values() if "event" in self.ids else None,
+        )
 
 
 def _as_text(cells: list[bytes], piece: _Piece) -> Values:

@@ -6,11 +6,12 @@ import difflib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
-from ratiorec.data.formats.reading import BadRows, OnBadRows
+from ratiorec.data.formats.reading import BadRows, OnBadRows, Repeats
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, DataNotFoundError
 
@@ -41,6 +42,13 @@ ALIASES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
+EVENT_ALIASES = (
+    *("event", "eventtype", "eventkind", "eventname", "kind", "action", "actiontype", "activity"),
+    *("activitytype", "behavior", "behaviour", "behaviortype", "behaviourtype", "interactiontype"),
+    *("feedbacktype", "transactiontype", "type"),
+)
+"""Usual names of a column of kinds of event: told where it is not used, never used unasked."""
+
 _ATOMIC_TYPE = re.compile(r":(token|float)(_seq)?$")
 
 
@@ -54,12 +62,14 @@ class Columns:
 
     None looks for the usual names, whatever their case and punctuation; an empty name leaves
     the weight or the timestamp out. Text that is no name but a number counts as a position.
+    The column of kinds of event is read only where it is given.
     """
 
     user: str | int | None = None
     item: str | int | None = None
     weight: str | int | None = None
     timestamp: str | int | None = None
+    event: str | int | None = None
 
     @property
     def has_names(self) -> bool:
@@ -69,7 +79,7 @@ class Columns:
 
     def among(self, names: Sequence[str], *, where: str) -> Positions:
         """The position of each role in a table with these column names."""
-        roles = {role: self._position(role, names, where) for role in ALIASES}
+        roles = {role: self._position(role, names, where) for role in (*ALIASES, "event")}
         for role in ("user", "item"):
             if roles[role] is None:
                 raise DataError(
@@ -87,7 +97,9 @@ class Columns:
         A third or fourth column that was not asked for is taken only where it is `usable`.
         """
         names = [f"column {position}" for position in range(n_columns)]
-        given = {role: self._position(role, names, where, aliases=False) for role in ALIASES}
+        given = {
+            role: self._position(role, names, where, aliases=False) for role in (*ALIASES, "event")
+        }
         taken = {position for position in given.values() if position is not None}
         for default, role in enumerate(ALIASES):
             free = default < n_columns and default not in taken and usable[default]
@@ -103,6 +115,15 @@ class Columns:
                 )
         return _distinct(given, where)
 
+    def unused_event(self, names: Sequence[str], positions: Positions) -> str | None:
+        """A column that looks like kinds of event, where nobody said whether to use it."""
+        if self.event is not None:
+            return None
+        plain = [_plain(str(name)) for name in names]
+        found = [plain.index(alias) for alias in EVENT_ALIASES if alias in plain]
+        free = (place for place in found if place not in positions.values())
+        return next((str(names[place]) for place in free), None)
+
     def _position(
         self, role: str, names: Sequence[str], where: str, *, aliases: bool = True
     ) -> int | None:
@@ -110,7 +131,7 @@ class Columns:
         if column == "":
             return None
         if column is None:
-            return _by_alias(role, names) if aliases else None
+            return _by_alias(role, names) if aliases and role in ALIASES else None
         position = _by_name(column, names) if isinstance(column, str) else column
         if position is None or not 0 <= position < len(names):
             plain = [without_type(str(name)) for name in names]
@@ -215,6 +236,9 @@ def read(
     columns: Columns = Columns(),  # noqa: B008 - frozen
     delimiter: str | None = None,
     header: bool | None = None,
+    event_weights: Mapping[Any, float] | None = None,
+    half_life: str | float | None = None,
+    repeats: Repeats | None = None,
     on_bad_rows: OnBadRows = "stop",
     bad_rows_file: str | os.PathLike[str] | None = None,
 ) -> Interactions:
@@ -232,29 +256,49 @@ def read(
             without header holds user and item, then weight and timestamp where they fit.
         delimiter: What stands between the cells of a text file, found out when not given.
         header: Whether a text file begins with column names, found out when not given.
+        event_weights: The weight of each kind of event in the column `Columns.event`; 0 leaves its
+            rows out. A negative one takes back what others gave: pairs whose weights sum to 0 or
+            less are removed.
+        half_life: The age at which a row weighs half as much as the latest, as "90d" (units s, m,
+            h, d, w) or as a number in the unit of the timestamps.
+        repeats: Whether the weights of a pair's rows are added ("sum"), the largest is taken
+            ("max"), or each pair counts once ("once"). If left, they are added where rows have
+            weights, and else each pair counts once.
         on_bad_rows: Whether rows that cannot be used stop the reading or are left out.
         bad_rows_file: Where to write the rows that are left out.
 
     Raises:
         DataError: The file, or a row of it, cannot be used.
+        ConfigError: The weights of events, the half-life or the repeats cannot be.
     """
     from ratiorec.data.formats.delimited import read_delimited
+    from ratiorec.data.formats.merging import Weighting
     from ratiorec.data.formats.tables import read_arrow, read_parquet
 
+    weighting = Weighting(event_weights, half_life, repeats)
+    weighting.require_event_column(columns.event, spelt="columns=Columns(event='NAME')")
     bad = BadRows(on_bad_rows, None if bad_rows_file is None else Path(bad_rows_file))
     origin = "standard input" if str(path) == STDIN else str(path)
     paths = [Path(STDIN)] if str(path) == STDIN else parts_of(path)
     suffix = ".csv" if str(path) == STDIN else _suffix(paths[0])
     if suffix in TEXT_SUFFIXES:
         return read_delimited(
-            paths, columns=columns, delimiter=delimiter, header=header, bad=bad, origin=origin
+            paths,
+            columns=columns,
+            delimiter=delimiter,
+            header=header,
+            weighting=weighting,
+            bad=bad,
+            origin=origin,
         )
     if suffix == ".parquet":
-        return read_parquet(paths, columns, bad=bad, origin=origin)
+        return read_parquet(paths, columns, weighting, bad=bad, origin=origin)
     if suffix in ARROW_SUFFIXES:
-        return read_arrow(paths, columns, bad=bad, origin=origin)
+        return read_arrow(paths, columns, weighting, bad=bad, origin=origin)
     if suffix == ".npz" and len(paths) == 1:
-        return _read_npz(paths[0])
+        weighting.refuse_for(origin, "a sparse matrix", allowed=("sum", "once"))
+        data = _read_npz(paths[0])
+        return replace(data, weights=None) if repeats == "once" else data
     raise _unknown_format(paths[0])
 
 

@@ -34,7 +34,7 @@ def id_faults(column: Values, *, kind: str, is_text: bool = False) -> Faults:
     Raises:
         DataError: The column is of a type that cannot hold ids.
     """
-    what, wanted = f"missing {kind} id", f"one {kind} id in every row"
+    what, wanted = f"missing {_noun(kind)}", f"one {_noun(kind)} in every row"
     faults = column.nulls(what, wanted)
     if column.distinct is not None:
         bad = value_faults(column.distinct, kind=kind, is_text=is_text)
@@ -46,7 +46,7 @@ def id_faults(column: Values, *, kind: str, is_text: bool = False) -> Faults:
     if column.rows.dtype.kind == "f":
         numbers = column.rows
         is_odd = (np.abs(numbers) >= _EXACT_FLOATS) | (numbers != np.floor(numbers))
-        odd = column.faults(is_odd, f"{kind} id is not a whole number", "a whole number")
+        odd = column.faults(is_odd, f"{_noun(kind)} is not a whole number", "a whole number")
         return {**odd, **column.faults(np.isnan(numbers), what, wanted), **faults}
     return faults
 
@@ -63,9 +63,9 @@ def value_faults(values: Sequence[Any], *, kind: str, is_text: bool) -> Faults:
     if types != {str}:
         return {n: fault for n, v in enumerate(values) if (fault := _bytes_fault(v, kind))}
     missing = MISSING_TEXTS if is_text else {""}
-    wanted = f"one {kind} id in every row"
+    wanted = f"one {_noun(kind)} in every row"
     faults = {
-        place: Fault(f"missing {kind} id", repr(value), wanted)
+        place: Fault(f"missing {_noun(kind)}", repr(value), wanted)
         for place, value in enumerate(values)
         if value.strip() in missing
     }
@@ -76,10 +76,15 @@ def value_faults(values: Sequence[Any], *, kind: str, is_text: bool) -> Faults:
     return faults
 
 
+def _noun(kind: str) -> str:
+    """A value of a column in words; kinds of event are read as ids are."""
+    return kind if kind == "event" else f"{kind} id"
+
+
 def _refuse_type(is_right: bool, kind: str, found: str) -> None:
     if not is_right:
         raise DataError(
-            f"the {kind} column cannot hold ids",
+            f"the {kind} column cannot hold {'events' if kind == 'event' else 'ids'}",
             where=f"{kind} column",
             found=f"values of type {found}",
             wanted="text, whole numbers or UUIDs",
@@ -92,7 +97,7 @@ def _bytes_fault(value: Any, kind: str) -> Fault | None:
             value.decode()
     except UnicodeDecodeError:
         wanted = "text in UTF-8, or the 16 bytes of a UUID"
-        return Fault(f"{kind} id is not UTF-8", repr(value[:40]), wanted)
+        return Fault(f"{_noun(kind)} is not UTF-8", repr(value[:40]), wanted)
     return None
 
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from ratiorec.errors import DataError, unknown_choice
 from ratiorec.files import atomic_write
@@ -20,12 +17,30 @@ Place = Callable[[int], str]
 
 _SHOWN = 5
 _PLACES = ("first", "second", "third", "fourth")
-_EARLIEST_UNIX_TIME = 10**8  # March 1973 in seconds; a thousand times as much is the year 5138
+
+
+Repeats = Literal["sum", "max", "once"]
+"""How the weights of the rows of one pair become its weight."""
+
+_REPEATS: Mapping[str | None, str] = MappingProxyType(
+    {
+        None: ' (counted once; repeats="sum" counts them)',
+        "sum": " (their weights are added)",
+        "max": " (the largest weight is taken)",
+        "once": " (counted once)",
+    }
+)
 
 
 @dataclass(frozen=True)
 class Reading:
-    """The columns of each role, by name or by position from 0, and what became of the rows."""
+    """The columns of each role, by name or by position from 0, and what became of the rows.
+
+    `n_dropped` rows could not be used, `n_zero_weight` have the weight 0 and make no pair, and
+    `n_repeats` of the rest repeat a pair; the weights of `n_removed` pairs sum to 0 or less.
+    `event_rows` are the rows of each kind of event. `half_life` and `repeats` are as asked for;
+    `unused_event` is a column that looks like kinds of event and was not asked for.
+    """
 
     source: str
     columns: Mapping[str, str | int]
@@ -35,22 +50,59 @@ class Reading:
     first_time: str | None = None
     last_time: str | None = None
     bad_rows: tuple[str, ...] = ()
+    n_zero_weight: int = 0
+    n_removed: int = 0
+    event_weights: Mapping[str, float] | None = None
+    event_rows: Mapping[str, int] | None = None
+    half_life: str | None = None
+    repeats: Repeats | None = None
+    unused_event: str | None = None
 
     def lines(self) -> list[str]:
-        """The report for people, in one line, and a second one where rows were dropped."""
+        """The report for people: a line, and more where rows were weighed, dropped or unused."""
         roles = [f"{role} = {_called(column)}" for role, column in self.columns.items()]
         bare = any(isinstance(column, int) for column in self.columns.values())
         merged = f", {self.n_repeats:,} of them repeats of a pair" if self.n_repeats else ""
+        merged += self._what_of_repeats() if self.n_repeats else ""
+        zero = f", {self.n_zero_weight:,} left out for a weight of 0" if self.n_zero_weight else ""
         dropped = f", {self.n_dropped:,} dropped" if self.n_dropped else ""
         span = "" if self.first_time is None else f"; {self.first_time} to {self.last_time}"
         told = [
             f"read {self.source}: {', '.join(roles)}{' (no header)' if bare else ''}; "
-            f"{self.n_rows:,} rows{merged}{dropped}{span}"
+            f"{self.n_rows:,} rows{merged}{zero}{dropped}{span}"
         ]
+        if weighed := self._weighed():
+            told.append(f"weights: {'; '.join(weighed)}")
         if self.n_dropped:
             rest = self.n_dropped - len(self.bad_rows)
             more = f"; and {rest:,} more" if rest else ""
             told.append(f"warning: dropped {'; '.join(self.bad_rows)}{more}")
+        if self.unused_event is not None:
+            told.append(
+                f"note: the column {self.unused_event!r} is not used, every row counts alike; "
+                f"columns=Columns(event={self.unused_event!r}) with event_weights={{'KIND': 1}} "
+                "weighs each kind of event"
+            )
+        return told
+
+    def _what_of_repeats(self) -> str:
+        """How repeats count, where that was asked for or is other than by their weights."""
+        is_plain = "weight" not in self.columns and not self._weighed()
+        return _REPEATS[self.repeats] if self.repeats is not None or is_plain else ""
+
+    def _weighed(self) -> list[str]:
+        """The weight of each kind of event with its rows, the half-life, and the pairs removed."""
+        told = []
+        if self.event_weights is not None and self.event_rows is not None:
+            told += [
+                f"{kind} = {weight:g} ({self.event_rows.get(kind, 0):,} rows)"
+                for kind, weight in self.event_weights.items()
+            ]
+        if self.half_life is not None:
+            told.append(f"half-life {self.half_life} back from {self.last_time}")
+        if self.n_removed:
+            pairs = "1 pair" if self.n_removed == 1 else f"{self.n_removed:,} pairs"
+            told.append(f"{pairs} removed, for weights that sum to 0 or less")
         return told
 
     def to_json(self) -> dict[str, Any]:
@@ -61,23 +113,6 @@ def _called(column: str | int) -> str:
     if isinstance(column, str):
         return repr(column)
     return f"the {_PLACES[column]} column" if column < len(_PLACES) else f"column {column} from 0"
-
-
-def time_span(times: NDArray[Any] | None, *, is_date: bool) -> tuple[str | None, str | None]:
-    """The first and the last time in words; numbers that look like Unix time as dates."""
-    if times is None or not len(times):
-        return None, None
-    first, last = times.min().item(), times.max().item()
-    for per_second in (1, 10**3, 10**6, 10**9):
-        least = _EARLIEST_UNIX_TIME * per_second
-        if not is_date and least <= first <= last < 1000 * least:
-            return _date(first * 10**6 // per_second), _date(last * 10**6 // per_second)
-    return (_date(first), _date(last)) if is_date else (str(first), str(last))
-
-
-def _date(microseconds: float) -> str:
-    moment = np.datetime64(int(microseconds), "us").astype(object)
-    return moment.isoformat(" ", "seconds") if isinstance(moment, dt.datetime) else str(moment)
 
 
 class Fault(NamedTuple):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ratiorec.data.formats.files import Columns
-from ratiorec.data.formats.reading import BadRows, OnBadRows
+from ratiorec.data.formats.merging import Weighting
+from ratiorec.data.formats.reading import BadRows, OnBadRows, Repeats
 from ratiorec.data.formats.tables import interactions_from_columns
 from ratiorec.data.formats.values import values_of
 from ratiorec.data.interactions import Interactions
@@ -24,6 +25,9 @@ def read_sql(
     url: str,
     *,
     columns: Columns = Columns(),  # noqa: B008 - frozen
+    event_weights: Mapping[Any, float] | None = None,
+    half_life: str | float | None = None,
+    repeats: Repeats | None = None,
     on_bad_rows: OnBadRows = "stop",
     bad_rows_file: str | os.PathLike[str] | None = None,
 ) -> Interactions:
@@ -34,6 +38,9 @@ def read_sql(
         url: A DuckDB file, `:memory:` for queries over files (`SELECT * FROM 'logs/*.parquet'`),
             or an address such as `postgresql+psycopg://shop@host/shop` or `sqlite:///shop.db`.
         columns: Which column is what.
+        event_weights: The weight of each kind of event, as `read` takes it; so are the next two.
+        half_life: The age at which a row weighs half as much as the latest.
+        repeats: How the rows of one pair count.
         on_bad_rows: Whether rows that cannot be used stop the reading or are left out.
         bad_rows_file: Where to write the rows that are left out.
 
@@ -41,6 +48,8 @@ def read_sql(
         DataError: The query cannot be run, or a row of it cannot be used.
         MissingExtraError: The library of the database is not installed.
     """
+    weighting = Weighting(event_weights, half_life, repeats)
+    weighting.require_event_column(columns.event, spelt="columns=Columns(event='NAME')")
     bad = BadRows(on_bad_rows, None if bad_rows_file is None else Path(bad_rows_file))
     opened = _sqlalchemy_rows if "://" in url else _duckdb_rows
     with opened(query, url) as (names, fetch):
@@ -57,6 +66,8 @@ def read_sql(
         origin="the query",
         names={role: names[position] for role, position in positions.items()},
         bad=bad,
+        weighting=weighting,
+        unused_event=columns.unused_event(names, positions),
     )
 
 

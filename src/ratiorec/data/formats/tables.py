@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ratiorec.data.formats.files import Columns, Positions
-from ratiorec.data.formats.identifiers import encode_ids, id_faults, uuid_text
-from ratiorec.data.formats.reading import BadRows, Faults, Place, Reading, time_span
-from ratiorec.data.formats.values import Times, Values, coded, times_of, values_of, weights_of
+from ratiorec.data.formats.identifiers import id_faults, uuid_text
+from ratiorec.data.formats.merging import CheckedRows, Weighting, merged_interactions
+from ratiorec.data.formats.reading import BadRows, Faults, Place, Reading
+from ratiorec.data.formats.values import Values, coded, times_of, values_of, weights_of
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import DataError, NoPairsError, require_extra
+from ratiorec.errors import DataError, require_extra
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +30,8 @@ def interactions_from_columns(
     names: Mapping[str, str | int],
     bad: BadRows | None = None,
     place: Place | None = None,
+    weighting: Weighting = Weighting(),  # noqa: B008 - frozen
+    unused_event: str | None = None,
 ) -> Interactions:
     """Pairs of columns by role, of one length, checked and merged.
 
@@ -44,80 +46,58 @@ def interactions_from_columns(
     if "timestamp" in columns:
         times, found = times_of(columns["timestamp"])
         faults |= found
-    for kind in ("item", "user"):
-        faults |= id_faults(columns[kind], kind=kind)
+    for kind in ("event", "item", "user"):
+        faults |= id_faults(columns[kind], kind=kind) if kind in columns else {}
     bad.add(
         faults,
         place=place,
         content=lambda row: ", ".join(values.shown(row) for values in columns.values()),
     )
     bad.settle(origin, n_rows)
-    users, items = columns["user"], columns["item"]
+    rows = CheckedRows(columns["user"], columns["item"], weights, times, columns.get("event"))
     if faults:
         good = np.ones(n_rows, dtype=bool)
         good[list(faults)] = False
-        users, items = users.select(good), items.select(good)
-        weights = None if weights is None else weights[good]
-        times = None if times is None else Times(times.rows[good], times.is_date)
-    reading = Reading(origin, names, n_rows, n_dropped=len(faults), bad_rows=bad.sentences(origin))
-    return merged_interactions(users, items, weights, times, reading)
-
-
-def merged_interactions(
-    users: Values,
-    items: Values,
-    weights: Any,
-    times: Times | None,
-    reading: Reading,
-    *,
-    is_text: bool = False,
-) -> Interactions:
-    """Pairs of columns without faults, repeats merged, with the report of their reading."""
-    if not len(users):
-        n_bad = f", and {reading.n_dropped:,} that cannot be used" if reading.n_dropped else ""
-        raise NoPairsError(
-            "there are no rows",
-            where=reading.source,
-            found=f"0 rows{n_bad}",
-            wanted="at least one row with a user and an item",
-        )
-    (user_ids, user_rows), (item_ids, item_rows) = (
-        encode_ids(column, kind=kind, is_text=is_text)
-        for column, kind in ((users, "user"), (items, "item"))
+        rows = rows.select(good)
+    reading = Reading(
+        origin,
+        names,
+        n_rows,
+        n_dropped=len(faults),
+        bad_rows=bad.sentences(origin),
+        unused_event=unused_event,
     )
-    data = Interactions.from_indices(
-        user_ids,
-        item_ids,
-        user_rows,
-        item_rows,
-        weights=weights,
-        timestamps=None if times is None else times.rows,
-        order=np.arange(len(user_rows), dtype=np.int32) if times is None else None,
-    )
-    first, last = (None, None) if times is None else time_span(times.rows, is_date=times.is_date)
-    told = replace(reading, n_repeats=len(users) - data.n_pairs, first_time=first, last_time=last)
-    return replace(data, reading=told)
+    return merged_interactions(rows, weighting, reading)
 
 
 def read_parquet(
-    paths: Sequence[Path], columns: Columns, *, bad: BadRows, origin: str
+    paths: Sequence[Path], columns: Columns, weighting: Weighting, *, bad: BadRows, origin: str
 ) -> Interactions:
     """Pairs of Parquet files."""
-    return _read_files(paths, columns, "Parquet", _parquet_columns, bad, origin)
+    return _read_files(paths, columns, weighting, "Parquet", _parquet_columns, bad, origin)
 
 
 def read_arrow(
-    paths: Sequence[Path], columns: Columns, *, bad: BadRows, origin: str
+    paths: Sequence[Path], columns: Columns, weighting: Weighting, *, bad: BadRows, origin: str
 ) -> Interactions:
     """Pairs of Arrow files or streams."""
-    return _read_files(paths, columns, "Arrow", _arrow_columns, bad, origin)
+    return _read_files(paths, columns, weighting, "Arrow", _arrow_columns, bad, origin)
+
+
+class _Loaded(NamedTuple):
+    """The columns in need of one file by role, their names, and an event column left unused."""
+
+    columns: dict[str, pa.ChunkedArray]
+    names: dict[str, str]
+    unused_event: str | None
 
 
 def _read_files(
     paths: Sequence[Path],
     columns: Columns,
+    weighting: Weighting,
     format_name: str,
-    load: Callable[[Path, Columns], tuple[dict[str, pa.ChunkedArray], dict[str, str]]],
+    load: Callable[[Path, Columns], _Loaded],
     bad: BadRows,
     origin: str,
 ) -> Interactions:
@@ -126,7 +106,7 @@ def _read_files(
     names: dict[str, str] = {}
     for path in paths:
         try:
-            loaded, found = load(path, columns)
+            loaded = load(path, columns)
         except (pyarrow.ArrowException, OSError, KeyError) as error:
             raise DataError(
                 f"the file cannot be read as {format_name}",
@@ -134,8 +114,8 @@ def _read_files(
                 found=str(error).splitlines()[0][:200],
                 wanted=f"a complete {format_name} file",
             ) from error
-        names = require_same_columns(names, found, str(path), paths[0])
-        parts.append(loaded)
+        names = require_same_columns(names, loaded.names, str(path), paths[0])
+        parts.append(loaded.columns)
     values = {role: _of_arrow(_joined([part[role] for part in parts]), role) for role in names}
     ends = np.cumsum([len(part["user"]) for part in parts])
 
@@ -144,7 +124,15 @@ def _read_files(
         before = int(ends[part - 1]) if part else 0
         return f"{paths[part]}, row {row - before + 1} (the first is row 1)"
 
-    return interactions_from_columns(values, origin=origin, names=names, bad=bad, place=place)
+    return interactions_from_columns(
+        values,
+        origin=origin,
+        names=names,
+        bad=bad,
+        place=place,
+        weighting=weighting,
+        unused_event=loaded.unused_event,
+    )
 
 
 def require_same_columns(
@@ -182,9 +170,7 @@ def _joined(chunks: list[pa.ChunkedArray]) -> pa.ChunkedArray:
     return pa.chunked_array([piece for chunk in chunks for piece in chunk.chunks], chunks[0].type)
 
 
-def _parquet_columns(
-    path: Path, columns: Columns
-) -> tuple[dict[str, pa.ChunkedArray], dict[str, str]]:
+def _parquet_columns(path: Path, columns: Columns) -> _Loaded:
     """The columns in need, text as codes: never all the text at once."""
     import pyarrow.parquet as pq
 
@@ -193,12 +179,11 @@ def _parquet_columns(
         positions = columns.among(names, where=str(path))
         wanted = [names[position] for position in positions.values()]
         batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=wanted)
-        return _collect(batches, file.schema_arrow, positions)
+        unused_event = columns.unused_event(names, positions)
+        return _Loaded(*_collect(batches, file.schema_arrow, positions), unused_event)
 
 
-def _arrow_columns(
-    path: Path, columns: Columns
-) -> tuple[dict[str, pa.ChunkedArray], dict[str, str]]:
+def _arrow_columns(path: Path, columns: Columns) -> _Loaded:
     """The columns in need of an Arrow file or stream."""
     import pyarrow as pa
 
@@ -208,7 +193,8 @@ def _arrow_columns(
         reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
         positions = columns.among(reader.schema.names, where=str(path))
         batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
-        return _collect(batches, reader.schema, positions)
+        unused_event = columns.unused_event(reader.schema.names, positions)
+        return _Loaded(*_collect(batches, reader.schema, positions), unused_event)
 
 
 def _collect(
@@ -296,7 +282,9 @@ def _is_text_or_bytes(kind: pa.DataType) -> bool:
     )
 
 
-def interactions_from_frame(frame: Any, columns: Columns, *, bad: BadRows) -> Interactions:
+def interactions_from_frame(
+    frame: Any, columns: Columns, weighting: Weighting, *, bad: BadRows
+) -> Interactions:
     """Pairs of a pandas or polars frame, an Arrow table or a record batch."""
     eager = _eager(frame)
     names = [str(name) for name in eager.columns]
@@ -306,19 +294,15 @@ def interactions_from_frame(frame: Any, columns: Columns, *, bad: BadRows) -> In
         origin="data frame",
         names={role: names[position] for role, position in positions.items()},
         bad=bad,
+        weighting=weighting,
+        unused_event=columns.unused_event(names, positions),
     )
 
 
 def interactions_from_pairs(
-    user_ids: Iterable[Any],
-    item_ids: Iterable[Any],
-    *,
-    weights: Iterable[Any] | None,
-    timestamps: Iterable[Any] | None,
-    bad: BadRows,
+    given: Mapping[str, Iterable[Any] | None], weighting: Weighting, *, bad: BadRows
 ) -> Interactions:
-    """Pairs of two columns of ids, with or without weights and times."""
-    given = {"user": user_ids, "item": item_ids, "weight": weights, "timestamp": timestamps}
+    """Pairs of columns by role, of which user and item are there."""
     columns = {
         role: values_of(values, role=role) for role, values in given.items() if values is not None
     }
@@ -332,7 +316,9 @@ def interactions_from_pairs(
                 wanted=f"{n_rows}, as many as there are user ids",
             )
     names = dict.fromkeys(columns, "given")
-    return interactions_from_columns(columns, origin="pairs", names=names, bad=bad)
+    return interactions_from_columns(
+        columns, origin="pairs", names=names, bad=bad, weighting=weighting
+    )
 
 
 def interactions_from_sparse(
