@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratiorec.batches.static import StaticEpochs
 from ratiorec.batches.users import Batch, UserEpochs
 from ratiorec.data.interactions import Interactions, inclusion_probability
 from ratiorec.errors import ConfigError
@@ -20,6 +21,13 @@ CPU = torch.device("cpu")
 def pairs_of(batch: Batch) -> list[tuple[int, int]]:
     users, items = batch.users[batch.rows], batch.candidates[batch.columns]
     return list(zip(users.tolist(), items.tolist(), strict=True))
+
+
+def weighted(**sizes: int) -> Interactions:
+    """Random pairs with weights that differ."""
+    data = random_interactions(np.random.default_rng(0), **sizes)
+    weights = np.arange(1, data.n_pairs + 1, dtype=np.float32)
+    return dataclasses.replace(data, weights=weights)
 
 
 def draw(seed: int) -> tuple[Interactions, UserEpochs, np.random.Generator]:
@@ -121,7 +129,7 @@ def test_items_come_up_as_often_as_their_probability_says(batch_size: int) -> No
 
 
 def test_the_same_seed_deals_the_same_batches() -> None:
-    data = random_interactions(np.random.default_rng(0), n_users=30, n_items=20, n_pairs=90)
+    data = weighted(n_users=30, n_items=20, n_pairs=90)
     first, second, third = (
         list(UserBatches(7)(data, device=CPU)(np.random.default_rng(seed))) for seed in (1, 1, 2)
     )
@@ -139,7 +147,7 @@ def test_epochs_differ_from_one_another() -> None:
 
 
 def test_a_batch_moves_to_a_device_whole() -> None:
-    data = random_interactions(np.random.default_rng(0), n_users=5, n_items=5, n_pairs=9)
+    data = weighted(n_users=5, n_items=5, n_pairs=9)
     batch = next(UserBatches(5)(data, device=CPU)(np.random.default_rng(1)))
     moved = batch.to(torch.device("meta"))
     for field in dataclasses.fields(Batch)[:-1]:
@@ -160,3 +168,22 @@ def test_few_users_still_make_as_many_steps_as_asked_for() -> None:
     assert UserBatches(1000, min_steps_per_epoch=50)(data, device=CPU).n_steps == 23
     with pytest.raises(ConfigError, match=r"batches\.min_steps_per_epoch"):
         UserBatches(min_steps_per_epoch=0)
+
+
+def test_every_positive_has_the_weight_of_its_pair() -> None:
+    data = weighted(n_users=30, n_items=20, n_pairs=90)
+    assert data.relative_weights is not None
+    pairs = zip(data.pair_users.tolist(), data.indices.tolist(), strict=True)
+    expected = dict(zip(pairs, data.relative_weights.tolist(), strict=True))
+    for epochs in (UserEpochs(data, 7), StaticEpochs(UserEpochs(data, 7), CPU)):
+        for dealt in epochs(np.random.default_rng(1)):  # type: ignore[operator]
+            batch = epochs.complete(dealt)  # type: ignore[attr-defined]
+            assert batch.pair_weights is not None
+            there = batch.rows < len(batch.users)
+            known = zip(
+                batch.users[batch.rows[there]].tolist(),
+                batch.candidates[batch.columns[there]].tolist(),
+                strict=True,
+            )
+            found = dict(zip(known, batch.pair_weights[there].tolist(), strict=True))
+            assert found == {pair: expected[pair] for pair in found}

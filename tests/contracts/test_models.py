@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ratiorec.config import resolve, settings_in
 from ratiorec.data.interactions import Interactions
@@ -92,8 +94,14 @@ def settings_of(preset: str) -> AnySettings:
 def trained(preset: str, settings: AnySettings, *, seed: int = 0) -> Artifact:
     if preset == "implicit-als":
         pytest.importorskip("implicit", reason="needs the extra `rivals`")
+    return trained_on(PAIRS, preset, settings, seed=seed)
+
+
+def trained_on(
+    pairs: Interactions, preset: str, settings: AnySettings, *, seed: int = 0
+) -> Artifact:
     options = FitOptions(validation=0)
-    return fit(PAIRS, preset=preset, settings=settings, seed=seed, device="cpu", options=options)
+    return fit(pairs, preset=preset, settings=settings, seed=seed, device="cpu", options=options)
 
 
 @pytest.fixture(scope="module", params=list(PRESETS))
@@ -238,3 +246,59 @@ def test_the_settings_in_the_model_are_those_it_was_trained_with(
 ) -> None:
     assert settings_in(model.settings) == settings_of(preset)
     assert model.card["preset"] == preset
+
+
+WITHOUT_WEIGHTS = {"graph-filter"}
+# a model that has learnt its pairs by heart carries their weights to no other pair
+MODEST = ["encoder.dimension=4", "training.epochs=30"]
+FEWER = {
+    "mult-vae": [],
+    "dregn-cf-static": ["first.encoder.dimension=4", "second.encoder.dimension=4"],
+    **{name: [] for name in (*CLOSED_FORMS, "wmf", "implicit-als")},
+}
+N_GUESTS, N_GOODS = 120, 40
+
+
+def shop(weight_of_tea: float) -> Interactions:
+    """Four tastes, whose guests have half of their goods; every tea weighs so much, all else 1."""
+    rng = np.random.default_rng(5)
+    same_taste = np.arange(N_GUESTS)[:, None] % 4 == np.arange(N_GOODS) % 4
+    bought = rng.random((N_GUESTS, N_GOODS)) < np.where(same_taste, 0.5, 0.03)
+    drawn = interactions(*np.nonzero(bought), n_users=N_GUESTS, n_items=N_GOODS)
+    weights = np.where(is_tea(drawn.indices), weight_of_tea, 1.0).astype(np.float32)
+    return replace(drawn, weights=weights)
+
+
+def is_tea(items: NDArray[np.integer]) -> NDArray[np.bool_]:
+    return items // 4 % 2 == 0
+
+
+def share_of_tea(model: Artifact) -> float:
+    listed = [item for items in lists(model, list(range(N_GUESTS)), k=3) for item in items]
+    return float(is_tea(np.array(listed)).mean())
+
+
+def test_heavier_pairs_raise_the_share_of_their_items(preset: str) -> None:
+    if preset == "implicit-als":
+        pytest.importorskip("implicit", reason="needs the extra `rivals`")
+    settings = resolve(settings_of(preset), assignments=FEWER.get(preset, MODEST))
+    plain = trained_on(shop(1), preset, settings)
+    if preset in WITHOUT_WEIGHTS:
+        with pytest.warns(UserWarning, match=f"{preset} counts all pairs alike"):
+            heavy = trained_on(shop(10), preset, settings)
+        assert heavy.recommend([0, 1]).to_dicts() == plain.recommend([0, 1]).to_dicts()
+        return
+    heavy = trained_on(shop(10), preset, settings)
+    assert share_of_tea(heavy) > share_of_tea(plain) + 0.05
+
+
+def test_the_scale_of_weights_does_not_matter(preset: str) -> None:
+    if preset == "implicit-als":
+        pytest.importorskip("implicit", reason="needs the extra `rivals`")
+    if preset in WITHOUT_WEIGHTS:
+        pytest.skip("counts all pairs alike")
+    some = shop(4)
+    assert some.weights is not None
+    scaled = replace(some, weights=some.weights * np.float32(8))
+    one, other = (trained_on(pairs, preset, settings_of(preset)) for pairs in (some, scaled))
+    assert one.recommend([0, 1]).to_dicts() == other.recommend([0, 1]).to_dicts()

@@ -11,7 +11,6 @@ from ratiorec.data.interactions import (
     Dataset,
     Interactions,
     require_trainable,
-    weights_are_ignored,
 )
 from ratiorec.data.vocabulary import Vocabulary, _sort
 from ratiorec.errors import ConfigError, DataError, UnknownIdError
@@ -109,7 +108,7 @@ def test_pairs_without_weights_are_the_pairs_with_weights(
     table: list[tuple[int, int, float, int]],
 ) -> None:
     bare = dense([(user, item) for user, item, _, _ in table], N_USERS, N_ITEMS)
-    assert bare.sha256 == weighted(table).sha256
+    assert pairs_of(bare) == pairs_of(weighted(table))
     assert bare.weights is None
     assert bare.timestamps is None
 
@@ -285,10 +284,25 @@ def test_two_users_two_items_and_a_pair_suffice() -> None:
     assert require_trainable(data) is data
 
 
-def test_whoever_trains_on_weights_can_be_told_that_no_model_uses_them() -> None:
-    assert weights_are_ignored(dense([(0, 1)])) is None
-    told = weights_are_ignored(weighted([(0, 1, 1.0, 5)]))
-    assert told == "the weights of the pairs are kept with the data and change no model yet"
+def test_relative_weights_have_a_mean_of_1_whatever_the_scale() -> None:
+    for scale in (1, 40):
+        data = weighted([(0, 1, 3.0 * scale, 5), (0, 2, 1.0 * scale, 5)])
+        assert data.relative_weights is not None
+        assert data.relative_weights.tolist() == [1.5, 0.5]
+
+
+def test_equal_weights_are_as_good_as_none() -> None:
+    assert dense([(0, 1)]).relative_weights is None
+    assert weighted([(0, 1, 7.0, 5), (1, 1, 7.0, 5)]).relative_weights is None
+
+
+def test_weights_that_differ_are_part_of_the_fingerprint() -> None:
+    bare, equal = (
+        dense([(0, 1), (1, 2)], N_USERS, N_ITEMS),
+        weighted([(0, 1, 2.0, 5), (1, 2, 2.0, 5)]),
+    )
+    other = weighted([(0, 1, 2.0, 5), (1, 2, 3.0, 5)])
+    assert bare.sha256 == equal.sha256 != other.sha256
 
 
 def over_same_ids(items: Vocabulary, *pairs: tuple[int, int]) -> Interactions:
@@ -326,7 +340,7 @@ def test_the_order_of_the_rows_is_kept_and_of_a_repeat_the_last_place(
     assert data.order is not None
     assert data.order.dtype == np.int32
     assert dict(zip(pairs_of_indices(data), data.order.tolist(), strict=True)) == places
-    assert data.sha256 == weighted(table).sha256
+    assert pairs_of(data) == pairs_of(weighted(table))
 
 
 @given(table=rows, mask=st.lists(st.booleans(), min_size=20, max_size=20))

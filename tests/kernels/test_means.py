@@ -19,7 +19,13 @@ def test_a_self_normalised_mean_is_divided_by_the_sum_of_its_weights() -> None:
 
 
 def test_a_plain_mean_is_divided_by_the_number_of_positives() -> None:
-    assert plain(VALUES, WEIGHTS, ROWS, 2).tolist() == [
+    assert plain(VALUES, WEIGHTS, torch.ones_like(VALUES), ROWS, 2).tolist() == [
         (1 * 1 + 3 * 2) / 2,
         (1 * 3 + 0 * 4 + 2 * 5) / 3,
     ]
+
+
+def test_a_pair_of_weight_2_counts_twice_in_a_plain_mean() -> None:
+    counts = torch.tensor([2.0, 1.0, 1.0, 1.0, 1.0], dtype=torch.float64)
+    found = plain(VALUES, WEIGHTS, counts, ROWS, 2)
+    assert found[0].item() == (2 * 1 * 1 + 3 * 2) / 3

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,30 @@ def test_every_row_is_solved_as_if_it_were_alone(
     scores = [
         float(row @ wide[i]) for row, items in zip(expected, rows, strict=True) for i in items
     ]
-    assert sums.scores == pytest.approx(sum(scores), rel=1e-4, abs=1e-5)
-    assert sums.squares == pytest.approx(sum(s * s for s in scores), rel=1e-4, abs=1e-5)
+    assert sums.scores == pytest.approx((1 + confidence) * sum(scores), rel=1e-4, abs=1e-4)
+    squares = confidence * sum(s * s for s in scores)
+    assert sums.squares == pytest.approx(squares, rel=1e-4, abs=1e-4)
+
+
+@given(seed=st.integers(0, 2**32), dimension=st.sampled_from([1, 3, 8]))
+def test_a_heavier_pair_has_more_confidence(seed: int, dimension: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = [sorted(rng.choice(20, n, replace=False).tolist()) for n in (1, 2, 5, 12, 20)]
+    indptr, indices = compressed(rows)
+    weights = rng.uniform(0.1, 5, len(indices)).astype(np.float32)
+    others = drawn(20, dimension)
+    side = LeastSquares(indptr, indices, n_others=20, dimension=dimension, weights=weights)
+    found, sums = side.solve(others, confidence=3.0, l2=0.5)
+    wide, scores, squares = others.astype(np.float64), 0.0, 0.0
+    for row, (start, end) in enumerate(pairwise(indptr.tolist())):
+        near, extra = wide[indices[start:end]], 3.0 * weights[start:end].astype(np.float64)
+        matrix = wide.T @ wide + 0.5 * np.eye(dimension) + (near.T * extra) @ near
+        best = np.linalg.solve(matrix, near.T @ (1 + extra))
+        np.testing.assert_allclose(found[row], best, rtol=1e-3, atol=1e-4)
+        scores += float(((1 + extra) * (near @ best)).sum())
+        squares += float((extra * (near @ best) ** 2).sum())
+    assert sums.scores == pytest.approx(scores, rel=1e-3)
+    assert sums.squares == pytest.approx(squares, rel=1e-3)
 
 
 @pytest.mark.parametrize("gathered", [1, 16, 60, 333])

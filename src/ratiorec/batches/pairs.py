@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
@@ -155,6 +155,7 @@ class PairBatch:
     users: PairIndex
     items: PairIndex
     negatives: DrawnIndex
+    weights: Tensor | None = None  # c_ui of each pair; None where all are 1 (theory: W9)
 
     @property
     def item_groups(self) -> tuple[ItemGroup, ...]:
@@ -163,9 +164,12 @@ class PairBatch:
 
     def to(self, device: torch.device) -> PairBatch:
         """The same batch on another device."""
-        return PairBatch(
-            *(getattr(self, f.name).to(device, non_blocking=True) for f in fields(self))
-        )
+        given = {f.name: getattr(self, f.name) for f in fields(self)}
+        moved: dict[str, Any] = {
+            name: value if value is None else value.to(device, non_blocking=True)
+            for name, value in given.items()
+        }
+        return PairBatch(**moved)
 
 
 class Deal(Protocol):
@@ -213,6 +217,7 @@ class PairEpochs:
     draw: Draw
     deal: Deal
     largest_batch: int
+    weights: Tensor | None = None
 
     same_shape: ClassVar[bool] = True
 
@@ -237,12 +242,14 @@ class PairEpochs:
                 wanted="a user with an item and without another",
             )
         users = torch.from_numpy(data.pair_users[lacks_some]).to(device)
+        weights = data.relative_weights
         return cls(
             users,
             torch.from_numpy(data.indices[lacks_some]).to(device),
             draw,
             order(users),
             min(n_pairs, -(-len(users) // min_steps)),
+            None if weights is None else torch.from_numpy(weights[lacks_some]).to(device),
         )
 
     @property
@@ -268,5 +275,7 @@ class PairEpochs:
         n_batches = max(DRAWN_AT_A_TIME // (size * self.draw.n_drawn), 1)
         for some in torch.split(order, n_batches * size):
             users, items = self.users[some].long(), self.items[some].long()
-            together = users, items, self.draw(users, rng=on_device)
+            together = [users, items, self.draw(users, rng=on_device)]
+            if self.weights is not None:
+                together.append(self.weights[some])
             yield from map(PairBatch, *(torch.split(tensor, size) for tensor in together))

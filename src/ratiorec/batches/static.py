@@ -78,7 +78,8 @@ class StaticEpochs:
         rows = torch.searchsorted(ends, places, right=True)
         owners = rows.clamp_max(len(users) - 1)
         first = (self._indptr[users] - ends + degrees)[owners]
-        columns = self._indices[(first + places).clamp_max(len(self._indices) - 1)]
+        at = (first + places).clamp_max(len(self._indices) - 1)
+        columns, weights = self._indices[at], self._pair_weights
         n_items = len(self._candidates)
         came_up = self._inclusion.new_zeros(n_items + 1)
         # a number put in by an index would come from the host, which a recording cannot hold
@@ -91,6 +92,7 @@ class StaticEpochs:
             prior=degrees / n_items,
             popularity=self._popularity,
             inclusion=self._inclusion * came_up[:-1],
+            pair_weights=None if weights is None else weights[at],
             lists_all_items=True,
         )
 
@@ -112,6 +114,11 @@ class StaticEpochs:
     @cached_property
     def _indices(self) -> Tensor:
         return torch.from_numpy(self.dealt.data.indices.astype(np.int64)).to(self.device)
+
+    @cached_property
+    def _pair_weights(self) -> Tensor | None:
+        weights = self.dealt.data.relative_weights
+        return None if weights is None else torch.from_numpy(weights).to(self.device)
 
     @cached_property
     def _user_degrees(self) -> Tensor:

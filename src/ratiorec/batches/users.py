@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions, inclusion_probability
-from ratiorec.shapes import ItemIndex, PerItem, PerUser, PositiveIndex, UserIndex
+from ratiorec.shapes import ItemIndex, PerItem, PerPositive, PerUser, PositiveIndex, UserIndex
 
 
 class ItemGroup(NamedTuple):
@@ -71,12 +71,17 @@ class Batch:
     prior: PerUser  # π_u = |I_u⁺| / |I|
     popularity: PerItem  # |U_i⁺| of each candidate
     inclusion: PerItem  # s(i) of each candidate
+    pair_weights: PerPositive | None = None  # c_ui of each positive; None where all are 1
     lists_all_items: bool = False  # in their order, as candidates
 
     @property
     def item_groups(self) -> tuple[ItemGroup, ...]:
         """The candidates that came up."""
         return (ItemGroup(self.candidates, self.inclusion > 0),)
+
+    def weighted(self, values: PerPositive) -> PerPositive:
+        """A value of each positive times the weight of the pair (theory: W9)."""
+        return values if self.pair_weights is None else values * self.pair_weights
 
     def of_candidates(self, items: Tensor) -> Tensor:
         """The rows of the candidates in a table of all items."""
@@ -137,7 +142,8 @@ class UserEpochs:
         degrees = data.user_degrees[users]
         rows = np.repeat(np.arange(len(users)), degrees)
         offsets = np.arange(len(rows)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-        items = data.indices[data.indptr[users][rows] + offsets]
+        places = data.indptr[users][rows] + offsets
+        items, weights = data.indices[places], data.relative_weights
         n_items = len(data.item_degrees)
         place = np.zeros(n_items, dtype=np.int64)
         place[items] = 1
@@ -151,4 +157,5 @@ class UserEpochs:
             prior=torch.from_numpy(degrees / n_items).float(),
             popularity=torch.from_numpy(data.item_degrees[candidates]).float(),
             inclusion=torch.from_numpy(self.inclusion(len(users))[candidates]).float(),
+            pair_weights=None if weights is None else torch.from_numpy(weights[places]),
         )

@@ -27,6 +27,7 @@ from ratiorec.errors import (
 
 if TYPE_CHECKING:
     from ratiorec.data.interactions import Dataset
+    from ratiorec.settings import AnySettings
 
 
 Data = Annotated[
@@ -290,13 +291,14 @@ def _column_flags(columns: re.Match[str]) -> str:
     return " ".join(f"--{role}-column {shlex.quote(name)}" for role, _, name in given)
 
 
-def tell_of_weights(dataset: Dataset) -> None:
-    """One line for whoever gives weights, which change no model yet."""
-    from ratiorec.data.interactions import weights_are_ignored
+def tell_of_weights(dataset: Dataset, *settings: AnySettings) -> None:
+    """One line for each model that does not use the weights of the pairs."""
+    from ratiorec.training.experiment import weights_note
 
-    if sentence := weights_are_ignored(dataset.train):
-        say(f"warning: {sentence}")
-        warnings.filterwarnings("ignore", message=sentence)  # every fit would say it again
+    for sentence in dict.fromkeys(weights_note(dataset.train, one) for one in settings):
+        if sentence is not None:
+            say(f"warning: {sentence}")
+            warnings.filterwarnings("ignore", message=re.escape(sentence))  # a fit says it again
 
 
 def split_by(

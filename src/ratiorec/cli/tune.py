@@ -83,7 +83,7 @@ def tune(
     place = find_device(device)
     _require_room(output, report)
     dataset = o.load_data(data, source)
-    o.tell_of_weights(dataset)
+    o.tell_of_weights(dataset, *starts.values())
     search = {"options": options, "seed": seed, "device": place, "n_trials": trials}
     tuning, is_stopped = _run(dataset, starts, assignments or (), output, search)
     if not tuning.ranked:

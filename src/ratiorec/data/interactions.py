@@ -173,6 +173,14 @@ class Interactions:
         """The user of each pair, beside `indices`."""
         return np.repeat(np.arange(self.n_users, dtype=np.int32), self.user_degrees)
 
+    @cached_property
+    def relative_weights(self) -> NDArray[np.float32] | None:
+        """c_ui, the weights over their mean; None where all pairs count alike (theory: W9)."""
+        if self.weights is None or not self.n_pairs or (self.weights == self.weights[0]).all():
+            return None
+        mean = float(self.weights.mean(dtype=np.float64))
+        return np.asarray(self.weights / mean, np.float32)
+
     @property
     def moments(self) -> NDArray[np.integer] | NDArray[np.float64] | None:
         """When each pair came: its timestamp, else its place in the source, as far as known."""
@@ -255,10 +263,12 @@ class Interactions:
 
     @cached_property
     def sha256(self) -> str:
-        """A fingerprint of the pairs, whatever order they came in."""
+        """A fingerprint of the pairs and their relative weights, whatever order they came in."""
         digest = hashlib.sha256(f"{self.n_users} {self.n_items}\n".encode())
         digest.update(self.indptr.astype("<i8").tobytes())
         digest.update(self.indices.astype("<i4").tobytes())
+        if self.relative_weights is not None:
+            digest.update(self.relative_weights.astype("<f4").tobytes())
         return digest.hexdigest()
 
 
@@ -307,13 +317,6 @@ def require_trainable(data: Interactions) -> Interactions:
                 wanted=f"at least {least} {kind}{'' if least == 1 else 's'}",
             )
     return data
-
-
-def weights_are_ignored(data: Interactions) -> str | None:
-    """The warning for whoever trains on pairs with weights; None where there are no weights."""
-    if data.weights is None:
-        return None
-    return "the weights of the pairs are kept with the data and change no model yet"
 
 
 def _keys(data: Interactions) -> NDArray[np.int64]:

@@ -110,6 +110,8 @@ def _walk(scorer: WalkScorer, device: torch.device) -> Score:
     a, b, c = scorer.exponents.astype(np.float64)
     degrees, lengths = np.maximum(scorer.item_degrees, 1).astype(np.float64), np.diff(graph.indptr)
     of_users = np.repeat(np.maximum(lengths, 1) ** -b, lengths)
+    if scorer.pair_weights is not None:
+        of_users = of_users * scorer.pair_weights
     source, target = degrees[graph.indices] ** -a, degrees[graph.indices] ** -c
     start, end = source.astype(np.float32), (of_users * target).astype(np.float32)
     forth = Matrix(graph.indptr, graph.indices, start, scorer.n_items, device)

@@ -215,8 +215,13 @@ def self_normalised(
     return [each / total for each in sums]
 
 
-def plain(values: PerPositive, weights: PerPositive, rows: PositiveIndex, n_users: int) -> PerUser:
-    """Σ w v / n for each user, n the number of positives (theory: R7)."""
-    ones = weights.new_ones(len(weights))
-    total, count = user_sums([weights * values, ones], rows, n_users)
+def plain(
+    values: PerPositive,
+    weights: PerPositive,
+    counts: PerPositive,
+    rows: PositiveIndex,
+    n_users: int,
+) -> PerUser:
+    """Σ c w v / Σ c for each user, c the weight of each pair or 1 (theory: R7)."""
+    total, count = user_sums([counts * weights * values, counts], rows, n_users)
     return total / count

@@ -21,13 +21,14 @@ class Loss(ABC):
 
     `name` stands for the loss in settings and saved models. `needs` says what it is called with:
     batches of "users" with all their positives, or of "pairs" with sampled negatives. A loss that
-    `supports_cuda_graph` never waits for the device (`.item()`, a boolean index), and ignores
-    candidates with inclusion 0 and positives whose row lies behind the last user: then a GPU
-    replays recorded steps of one shape.
+    `uses_weights` counts a pair by its weight in the batch. One that `supports_cuda_graph` never
+    waits for the device (`.item()`, a boolean index), and ignores candidates with inclusion 0 and
+    positives whose row lies behind the last user: then a GPU replays recorded steps of one shape.
     """
 
     name: ClassVar[str]
     needs: ClassVar[Literal["users", "pairs"]] = "users"
+    uses_weights: ClassVar[bool] = False
     supports_cuda_graph: ClassVar[bool] = False
 
     @abstractmethod

@@ -22,6 +22,7 @@ class BPR(Loss):
 
     name: ClassVar[str] = "bpr"
     needs: ClassVar[Literal["users", "pairs"]] = "pairs"
+    uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
 
     hardest: bool = False
@@ -37,7 +38,10 @@ class BPR(Loss):
         vectors = embeddings.items.index_select(0, compared).view(1 + n_negatives, n_pairs, -1)
         positive, negative = split_with_sizes(vectors, [1, n_negatives])
         difference = (embeddings.users * (positive - negative)).sum(-1)
-        return -functional.logsigmoid(difference).mean()
+        gains = functional.logsigmoid(difference)
+        if batch.weights is None:
+            return -gains.mean()
+        return -(gains.mean(0) * batch.weights).sum() / batch.weights.sum()
 
 
 def hardest_negatives(embeddings: Embeddings, batch: PairBatch) -> DrawnIndex:

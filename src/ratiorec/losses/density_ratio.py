@@ -232,6 +232,7 @@ class DensityRatio(Loss):
     """
 
     name: ClassVar[str] = "density-ratio"
+    uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
 
     generator: AnyGenerator = "least-squares"
@@ -297,8 +298,8 @@ class DensityRatio(Loss):
         from ratiorec.kernels.pointwise import self_normalised
 
         n_users, rows = len(batch.users), batch.rows
-        w_plus = self.weights.positive(batch, ratio)
-        w_minus = weight.at_positives(batch, ratio)
+        w_plus = batch.weighted(self.weights.positive(batch, ratio))
+        w_minus = batch.weighted(weight.at_positives(batch, ratio))
         by_positive, gain = self_normalised([as_unlabelled, as_positive], w_plus, rows, n_users)
         (by_unlabelled,) = self_normalised([as_unlabelled], w_minus, rows, n_users)
         return batch.prior * (by_positive - by_unlabelled), gain, by_positive

@@ -17,6 +17,7 @@ class Multinomial(Loss):
     """−Σ_{i ∈ I_u⁺} log softmax_i(s_u), over all items, averaged over users (theory: R21)."""
 
     name: ClassVar[str] = "multinomial"
+    uses_weights: ClassVar[bool] = True
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
         from ratiorec.kernels.pointwise import pair_scores, user_sums
@@ -24,7 +25,8 @@ class Multinomial(Loss):
 
         users, items = embeddings
         scores = pair_scores(users, items, batch.rows, batch.candidates[batch.columns])
-        (n_positives,) = user_sums([scores.new_ones(len(scores))], batch.rows, len(users))
+        weights = batch.weighted(scores.new_ones(len(scores)))
+        (n_positives,) = user_sums([weights], batch.rows, len(users))
         # an autoencoder's scores are far from 0, where products of 16 bits lose too much
         spread = weighted_log_totals(users, items, n_positives, backend="tiled")
-        return (spread - scores.sum()) / len(users)
+        return (spread - (weights * scores).sum()) / len(users)

@@ -29,6 +29,7 @@ class Softmax(Loss):
     """
 
     name: ClassVar[str] = "softmax"
+    uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
 
     temperature: float = 0.1
@@ -52,7 +53,7 @@ class Softmax(Loss):
 
         users, items = embeddings
         scores = pair_scores(users, items, batch.rows, batch.candidates[batch.columns])
-        weights = self._weights(embeddings, scores.detach(), batch.rows)
+        weights = batch.weighted(self._weights(embeddings, scores.detach(), batch.rows))
         (total,) = user_sums([weights], batch.rows, len(users))
         shares = total if self.user_weighting == "pairs" else (total > 0).to(total.dtype)
         shares = shares / shares.sum()

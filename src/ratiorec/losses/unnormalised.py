@@ -25,6 +25,7 @@ class WeightedDRE(Loss):
     """Ê₊[π_u(w⁺ − w⁻)r̂² − 2w⁺r̂] + Ê[w⁻r̂²], plain means: row (b) (theory: R9)."""
 
     name: ClassVar[str] = "weighted-dre"
+    uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
 
     link: LinkName = "softplus"
@@ -45,6 +46,7 @@ class WeightedPU(Loss):
     """
 
     name: ClassVar[str] = "weighted-pu"
+    uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
 
     link: LinkName = "softplus"
@@ -66,9 +68,10 @@ def _labelled(
     ratio = named(LINKS, loss.link).ratio(pair_scores(users, items, batch.rows, batch.columns))
     positive = loss.weights.positive(batch, ratio.detach())
     unlabelled = loss.weights.unlabelled(batch).at_positives(batch, ratio.detach())
+    counts = batch.weighted(ratio.new_ones(len(ratio)))
     return (
-        plain(ratio.square(), positive - unlabelled, batch.rows, len(users)),
-        plain(ratio, positive, batch.rows, len(users)),
+        plain(ratio.square(), positive - unlabelled, counts, batch.rows, len(users)),
+        plain(ratio, positive, counts, batch.rows, len(users)),
     )
 
 

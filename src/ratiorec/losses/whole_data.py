@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 class WholeData(Loss):
     """Σ_{i ∈ I_u⁺} ((1 − c)s² − 2s) + c Σ_{i ∈ I} s², averaged over users (theory: R20).
 
-    `unlabelled_weight` is c; a positive has weight 1.
+    `unlabelled_weight` is c; a positive has weight 1, or that of the pair.
     """
 
     name: ClassVar[str] = "whole-data"
+    uses_weights: ClassVar[bool] = True
 
     unlabelled_weight: float = 0.05
 
@@ -32,7 +33,8 @@ class WholeData(Loss):
 
         users, items = embeddings
         scores = pair_scores(users, items, batch.rows, batch.candidates[batch.columns])
-        labelled = ((1 - self.unlabelled_weight) * scores.square() - 2 * scores).sum()
+        gain = batch.weighted(scores.square() - 2 * scores)
+        labelled = (gain - self.unlabelled_weight * scores.square()).sum()
         everywhere = squared_scores(embeddings)
         return (labelled + self.unlabelled_weight * everywhere) / len(users)
 

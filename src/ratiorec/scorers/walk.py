@@ -40,12 +40,14 @@ class WalkScorer(FromHistories):
 
     s(u,i) = Σ_{j ∈ I_u, j ≠ i} |U_j|^−a Σ_{v ∈ U_j ∩ U_i} |I_v|^−b |U_i|^−c. The graph is the pairs
     of training: other histories are walked from on the same graph. No item-item matrix exists.
+    Where pairs have weights, v counts by that of v and i (theory: W9).
     """
 
     exponents: NDArray[np.float32]  # a, b, c
     item_degrees: NDArray[np.float32]  # |U_i| in the graph
     histories: Pairs
     graph: Pairs | None = None  # the histories, unless it is given
+    pair_weights: NDArray[np.float32] | None = None  # of the pairs of the graph
 
     kind: ClassVar[str] = "walk"
 
@@ -55,21 +57,41 @@ class WalkScorer(FromHistories):
         super().__post_init__()
 
     @classmethod
-    def over(cls, pairs: Pairs, exponents: NDArray[np.float32], n_items: int) -> Self:
+    def over(
+        cls,
+        pairs: Pairs,
+        exponents: NDArray[np.float32],
+        n_items: int,
+        pair_weights: NDArray[np.float32] | None = None,
+    ) -> Self:
         """A walk over all these pairs."""
         degrees = np.bincount(pairs.indices, minlength=n_items).astype(np.float32)
-        return cls(exponents, degrees, UserItems.of(pairs))
+        return cls(exponents, degrees, UserItems.of(pairs), pair_weights=pair_weights)
+
+    def grown(self, pairs: Pairs, n_items: int) -> Self:
+        """The same walk over more pairs, of which the new ones have the mean weight, 1."""
+        weights = None
+        if self.pair_weights is not None:
+            assert self.graph is not None
+            weights = np.ones(len(pairs.indices), np.float32)
+            known = np.isin(_keys(pairs, n_items), _keys(self.graph, n_items), assume_unique=True)
+            weights[known] = self.pair_weights
+        return self.over(pairs, self.exponents, n_items, weights)
 
     @property
     def n_items(self) -> int:
         return len(self.item_degrees)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"exponents": self.exponents, "item_degrees": self.item_degrees}
+        arrays = {"exponents": self.exponents, "item_degrees": self.item_degrees}
+        if self.pair_weights is not None:
+            arrays["pair_weights"] = self.pair_weights
+        return arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], histories: Pairs) -> Self:
-        return cls(arrays["exponents"], arrays["item_degrees"], histories)
+        weights = arrays.get("pair_weights")
+        return cls(arrays["exponents"], arrays["item_degrees"], histories, pair_weights=weights)
 
     def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
         """What the walk brings from each user's history to every item."""
@@ -91,8 +113,11 @@ class WalkScorer(FromHistories):
     @cached_property
     def _largest(self) -> Mapping[str, float]:
         assert self.graph is not None
-        axes = {"exponents": ("a, b, c",), "item_degrees": ("n_items",)}
-        largest = largest_values(self.arrays(), axes, **{"a, b, c": 3})
+        axes: Axes = {"exponents": ("a, b, c",), "item_degrees": ("n_items",)}
+        if self.pair_weights is not None:
+            axes = {**axes, "pair_weights": ("pairs of the graph",)}
+        lengths = {"a, b, c": 3, "pairs of the graph": len(self.graph.indices)}
+        largest = largest_values(self.arrays(), axes, **lengths)
         check_pairs(self.graph, self.n_items, name="histories of the graph")
         return largest
 
@@ -104,6 +129,7 @@ class WalkScorer(FromHistories):
         with np.errstate(over="ignore"):
             return {
                 "exponents": longest
+                * self._largest.get("pair_weights", 1.0)
                 * most ** (1 + max(-a, 0) + max(-c, 0))
                 * most_of_users ** max(-b, 0)
             }
@@ -111,7 +137,7 @@ class WalkScorer(FromHistories):
     @cached_property
     def _walk(self) -> _Walk:
         assert self.graph is not None
-        return _Walk.over(self.graph, self.item_degrees, self.exponents)
+        return _Walk.over(self)
 
 
 class _Walk(NamedTuple):
@@ -124,15 +150,16 @@ class _Walk(NamedTuple):
     n_at_once: int
 
     @classmethod
-    def over(
-        cls, graph: Pairs, item_degrees: NDArray[np.float32], exponents: NDArray[np.float32]
-    ) -> _Walk:
+    def over(cls, walk: WalkScorer) -> _Walk:
         import scipy.sparse
 
-        a, b, c = exponents.astype(np.float64)
-        lengths, degrees = np.diff(graph.indptr), np.maximum(item_degrees, 1).astype(np.float64)
-        sources, targets = degrees**-a, degrees**-c
+        graph, a, b, c = walk.graph, *walk.exponents.astype(np.float64)
+        assert graph is not None
+        degrees = np.maximum(walk.item_degrees, 1).astype(np.float64)
+        lengths, sources, targets = np.diff(graph.indptr), degrees**-a, degrees**-c
         of_users = np.repeat(np.maximum(lengths, 1) ** -b, lengths)
+        if walk.pair_weights is not None:
+            of_users = of_users * walk.pair_weights
         shape = (len(lengths), len(degrees))
         values = (of_users * targets[graph.indices]).astype(np.float32)
         to_items = scipy.sparse.csr_array((values, graph.indices, graph.indptr), shape=shape)
@@ -148,6 +175,13 @@ class _Walk(NamedTuple):
         at_once = _DENSE_BYTES / 4 / max(shape) if dense else _GATHERED_PAIRS / max(1, n_passed)
         second = to_items.T.tocsr() if dense else to_items
         return cls(to_users, second, back.astype(np.float32), bool(dense), max(1, int(at_once)))
+
+
+def _keys(pairs: Pairs, n_items: int) -> NDArray[np.int64]:
+    """A number for each pair, increasing."""
+    users = np.repeat(np.arange(len(pairs.indptr) - 1), np.diff(pairs.indptr))
+    keys: NDArray[np.int64] = users * n_items + pairs.indices
+    return keys
 
 
 def _count_reached(histories: scipy.sparse.csr_array, walk: _Walk, out: FloatMatrix) -> None:

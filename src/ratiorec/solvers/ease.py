@@ -43,7 +43,11 @@ def start_ease(data: Interactions, settings: EASE, *, device: Device, memory_mb:
     def solve() -> ItemWeights:
         weights = inverse(data, settings, device)
         precisions = np.diagonal(weights).copy()
-        _regress(weights, settings.popularity(data.item_degrees))
+        popularity = settings.popularity(data.item_degrees)
+        if data.relative_weights is None:
+            _regress(weights, popularity)
+        else:
+            weights = _regress_on_weighted(data, settings, weights, popularity, device)
         return ItemWeights(weights, UserItems.of(data), precisions)
 
     return OneSweep(solve)
@@ -160,6 +164,39 @@ def _mirror_lower(matrix: FloatMatrix) -> None:
                 matrix[before, rows] = matrix[rows, before].T
 
     for_each_block(one_block, blocks)
+
+
+def _regress_on_weighted(
+    data: Interactions,
+    settings: EASE,
+    inverse: FloatMatrix,
+    popularity: NDArray[np.float32],
+    device: Device,
+) -> FloatMatrix:
+    """D_I^a B D_I^−a where the targets are weighted: B = P Xᵀ(C∘X) − P diag(μ) (theory: W9)."""
+    activity = activity_weights(data, settings.activity_exponent)
+    common = CommonUsers(data, activity, data.relative_weights)
+    precisions = np.diagonal(inverse)
+    product = inverse.__matmul__ if device.type == "cpu" else _product_on_gpu(inverse, device)
+    weights = np.empty_like(inverse)
+
+    def one_block(items: slice) -> None:
+        block = product(common.rows(items).toarray().T.astype(np.float32))
+        places = np.arange(items.start, items.stop)
+        multipliers = block[places, places - items.start] / precisions[items]
+        block -= inverse[:, items] * multipliers
+        weights[:, items] = block * popularity[:, None] / popularity[items]
+
+    for_each_block(one_block, cut(data.n_items, ROWS_PER_BLOCK))
+    np.fill_diagonal(weights, 0)
+    return weights
+
+
+def _product_on_gpu(matrix: FloatMatrix, device: Device) -> Callable[[FloatMatrix], FloatMatrix]:
+    import torch
+
+    there = torch.from_numpy(matrix).to(str(device))
+    return lambda block: (there @ torch.from_numpy(block).to(there.device)).cpu().numpy()
 
 
 def _regress(inverse: FloatMatrix, popularity: NDArray[np.float32]) -> None:

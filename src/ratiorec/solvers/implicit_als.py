@@ -32,8 +32,9 @@ class ImplicitFactors:
                 iterations=1,
             )
         shape = (data.n_users, data.n_items)
-        ones = np.ones(data.n_pairs, np.float32)
-        self._pairs = scipy.sparse.csr_matrix((ones, data.indices, data.indptr), shape=shape)
+        weights = data.relative_weights
+        values = np.ones(data.n_pairs, np.float32) if weights is None else weights
+        self._pairs = scipy.sparse.csr_matrix((values, data.indices, data.indptr), shape=shape)
         # what implicit would draw itself, but before there is anything to restore
         self._model.user_factors, self._model.item_factors = (
             rng.random((n, settings.dimension), dtype=np.float32) * np.float32(0.01) for n in shape

@@ -51,20 +51,23 @@ def start_local_ease(
     n_at_once = max(_LEAST_SYSTEMS, int(room / (4 * n * n)))
 
     def solve() -> Neighbours:
-        if device.type == "cuda":
+        weights = data.relative_weights
+        if device.type == "cuda" and weights is None:
             from ratiorec.solvers.local_ease_gpu import fits_whole, solve_by_whole_matrix
 
             if fits_whole(data.n_items, device):
                 return solve_by_whole_matrix(data, settings, n, device)
-        common = CommonUsers(data, activity_weights(data, settings.activity_exponent))
-        nearest = find_nearest(data, common, walk_weights(data, 0.5, 0.5), n)
+        activity = activity_weights(data, settings.activity_exponent)
+        common = CommonUsers(data, activity)
+        targets = common if weights is None else CommonUsers(data, activity, weights)
+        nearest = find_nearest(data, targets, walk_weights(data, 0.5, 0.5), n)
         problem = _Problem(data, common, settings, nearest, n)
-        weights = np.empty((data.n_items, n), np.float32)
+        solved = np.empty((data.n_items, n), np.float32)
         # one buffer for all blocks: memory that is new to the process costs more than to fill it
         buffer = np.empty((min(n_at_once, data.n_items), n, n), np.float32)
         for items in cut(data.n_items, n_at_once):
-            problem.solve(items, buffer, weights[items])
-        found = weights[problem.is_neighbour]
+            problem.solve(items, buffer, solved[items])
+        found = solved[problem.is_neighbour]
         return nearest._replace(similarities=found).as_scorer(data)
 
     return OneSweep(solve)

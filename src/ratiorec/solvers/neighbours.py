@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 
 def count_users(data: Interactions) -> OneSweep:
     """The popularity of every item; it takes no more memory than the pairs do."""
-    return OneSweep(lambda: PopularityScorer(data.item_degrees.astype(np.float32), data.n_users))
+
+    def solve() -> PopularityScorer:
+        counts = np.bincount(data.indices, data.relative_weights, minlength=data.n_items)
+        return PopularityScorer(counts.astype(np.float32), data.n_users)
+
+    return OneSweep(solve)
 
 
 _ENTRIES_AT_ONCE = 2**18
@@ -32,15 +37,26 @@ _BYTES_PER_ENTRY = 64  # an entry of the product with its place, and room to sor
 
 
 class CommonUsers:
-    """Rows of Xᵀ diag(w) X, X the matrix of pairs: what the common users of two items weigh."""
+    """Rows of (C∘X)ᵀ diag(w) X, X the matrix of pairs: what the common users of two items weigh.
 
-    def __init__(self, data: Interactions, user_weights: NDArray[np.float64] | None = None) -> None:
+    C are the weights of the pairs with the item whose row it is, where they are given (theory: W9).
+    """
+
+    def __init__(
+        self,
+        data: Interactions,
+        user_weights: NDArray[np.float64] | None = None,
+        pair_weights: NDArray[np.float32] | None = None,
+    ) -> None:
         import scipy.sparse
 
         shape = (data.n_users, data.n_items)
         ones = np.ones(data.n_pairs, np.float32)
-        pairs = scipy.sparse.csr_array((ones, data.indices, data.indptr), shape=shape)
+        values = ones if pair_weights is None else pair_weights
+        pairs = scipy.sparse.csr_array((values, data.indices, data.indptr), shape=shape)
         self._users_of_items = pairs.T.tocsr()
+        if pair_weights is not None:
+            pairs = scipy.sparse.csr_array((ones, data.indices, data.indptr), shape=shape)
         if user_weights is not None:
             weights = user_weights[data.pair_users]
             pairs = scipy.sparse.csr_array((weights, data.indices, data.indptr), shape=shape)
@@ -132,7 +148,8 @@ def start_walk(data: Interactions, settings: Walk, *, memory_mb: float) -> OneSw
         instead="popularity",
     )
     exponents = np.array([a, b, c], np.float32)
-    return OneSweep(lambda: WalkScorer.over(data, exponents, data.n_items))
+    weights = data.relative_weights
+    return OneSweep(lambda: WalkScorer.over(data, exponents, data.n_items, weights))
 
 
 def walk_weights(data: Interactions, source_exponent: float, target_exponent: float) -> Weigh:
@@ -155,7 +172,8 @@ def _start(
     )
 
     def solve() -> Neighbours:
-        common = CommonUsers(data, activity_weights(data, settings.user_exponent))
+        activity = activity_weights(data, settings.user_exponent)
+        common = CommonUsers(data, activity, data.relative_weights)
         return find_nearest(data, common, weigh, n).as_scorer(data)
 
     return OneSweep(solve)

@@ -34,6 +34,7 @@ class PopularitySolver:
     """s(u,i) = |U_i⁺|, the same list for everyone but for what each has (theory: N1)."""
 
     name: ClassVar[str] = "popularity"
+    uses_weights: ClassVar[bool] = True
     n_sweeps: ClassVar[int] = 1
 
     def start(self, data: Interactions, **context: Unpack[RunContext]) -> Solution:
@@ -53,6 +54,7 @@ class ItemKNN:
     """
 
     name: ClassVar[str] = "item-knn"
+    uses_weights: ClassVar[bool] = True
     n_sweeps: ClassVar[int] = 1
 
     n_neighbours: int = 200
@@ -113,6 +115,7 @@ class EASE(Regression):
     """
 
     name: ClassVar[str] = "ease"
+    uses_weights: ClassVar[bool] = True
     n_sweeps: ClassVar[int] = 1
 
     def start(self, data: Interactions, **context: Unpack[RunContext]) -> Solution:
@@ -131,6 +134,7 @@ class LocalEASE(Regression):
     """
 
     name: ClassVar[str] = "local-ease"
+    uses_weights: ClassVar[bool] = True
     n_sweeps: ClassVar[int] = 1
 
     l2: float = 20.0
@@ -155,11 +159,13 @@ class LocalEASE(Regression):
 class WMF:
     """s(u,i) = p_uᵀq_i from min Σ_u Σ_i c_ui (x_ui − p_uᵀq_i)² + λ(Σ‖p_u‖² + Σ‖q_i‖²).
 
-    x_ui is 1 for a pair and 0 elsewhere, c_ui is 1 + `confidence` for a pair and 1 elsewhere,
-    λ is `l2`. A sweep solves for all users and then for all items, exactly (theory: N4).
+    x_ui is 1 for a pair and 0 elsewhere, c_ui is 1 + `confidence` (times the weight of the pair)
+    for a pair and 1 elsewhere, λ is `l2`. A sweep solves for all users and then for all items,
+    exactly (theory: N4).
     """
 
     name: ClassVar[str] = "wmf"
+    uses_weights: ClassVar[bool] = True
 
     dimension: int = 64
     confidence: float = 20.0
@@ -187,6 +193,7 @@ class ImplicitALS:
     """
 
     name: ClassVar[str] = "implicit-als"
+    uses_weights: ClassVar[bool] = True
 
     dimension: int = 64
     l2: float = 80.0
@@ -220,6 +227,7 @@ class Walk:
     """
 
     name: ClassVar[str] = "walk"
+    uses_weights: ClassVar[bool] = True
     n_sweeps: ClassVar[int] = 1
 
     source_exponent: float = 0.7
@@ -253,6 +261,7 @@ class GraphFilter:
     """
 
     name: ClassVar[str] = "graph-filter"
+    uses_weights: ClassVar[bool] = False
     n_sweeps: ClassVar[int] = 1
 
     n_eigenvectors: int = 256

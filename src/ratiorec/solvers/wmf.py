@@ -23,7 +23,7 @@ Doubles = NDArray[np.float64]
 
 
 class PairSums(NamedTuple):
-    """Sums over all pairs, in double precision."""
+    """Σ c s and Σ (c − 1)s² over all pairs, s their score and c the confidence; in float64."""
 
     scores: float
     squares: float
@@ -31,19 +31,24 @@ class PairSums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Rows of about the same degree, and the others each is paired with, padded to a rectangle."""
+    """Rows of about the same degree, and the others each is paired with, padded to a rectangle.
+
+    Padding has weight 0.
+    """
 
     rows: NDArray[np.int64]
     others: NDArray[np.int32]
+    weights: Floats
 
 
 class LeastSquares:
     """min over p_u of Σ_i c_ui (x_ui − p_uᵀq_i)² + λ‖p_u‖², for every row u of one side.
 
-    With M = QᵀQ + λI = C Cᵀ shared by all rows, Z = Q C⁻ᵀ, and Z_u the rows of Z that u is
-    paired with, the minimum is p_u = C⁻ᵀp̃_u, where for the confidence a
+    With M = QᵀQ + λI = C Cᵀ shared by all rows, Z = Q C⁻ᵀ, a_i = c_ui − 1 for each pair of u (the
+    confidence times the weight of the pair), and Z_u the rows √a_i z_i, the minimum is
+    p_u = C⁻ᵀp̃_u, where with r_i = (1 + a_i)/√a_i
 
-        p̃_u = (1 + a)(I + a Z_uᵀZ_u)⁻¹ Z_uᵀ1 = (1 + a) Z_uᵀ(I + a Z_uZ_uᵀ)⁻¹ 1.
+        p̃_u = (I + Z_uᵀZ_u)⁻¹ Z_uᵀr = Z_uᵀ(I + Z_uZ_uᵀ)⁻¹ r.
 
     The first form has a matrix of the dimension, the second one of the number of pairs: each row
     takes the smaller. Nothing here is worse conditioned than M.
@@ -56,10 +61,13 @@ class LeastSquares:
         *,
         n_others: int,
         dimension: int,
+        weights: Floats | None = None,
     ) -> None:
+        if weights is None:
+            weights = np.ones(len(indices), np.float32)
         self._n_rows = len(indptr) - 1
         self._width = entries_at_once(dimension)
-        self._blocks = _padded_blocks(indptr, indices, pad=n_others, n_entries=self._width)
+        self._blocks = _padded_blocks(indptr, indices, weights, pad=n_others, n_entries=self._width)
 
     def solve(
         self, others: FloatMatrix, *, confidence: float, l2: float
@@ -88,13 +96,12 @@ class LeastSquares:
     ) -> tuple[Floats, Doubles]:
         if block.others.shape[1] > whitened.shape[1]:
             return self._solve_by_dimensions(block, whitened, confidence)
-        near = whitened[block.others]
-        ones = np.ones((*block.others.shape, 1), np.float32)
-        answers = _solve_shifted(near @ near.mT, ones, confidence)
-        solution = np.float32(1 + confidence) * (near.mT @ answers)[..., 0]
-        # Z_u p̃_u without another product, since a Z_uZ_uᵀ y = 1 − y
-        scores = np.float32((1 + confidence) / confidence) * (1 - answers)
-        return solution, _sums(scores, np.square(scores))
+        near, right = _scaled(block, slice(None), whitened, confidence)
+        answers = _solve_shifted(near @ near.mT, right)
+        solution = (near.mT @ answers)[..., 0]
+        # Z_u p̃_u = √a_i s_i without another product, since Z_uZ_uᵀ y = r − y
+        passed = right - answers
+        return solution, _sums(right * passed, np.square(passed))
 
     def _solve_by_dimensions(
         self, block: _Block, whitened: FloatMatrix, confidence: float
@@ -103,14 +110,12 @@ class LeastSquares:
         products = np.zeros((n_rows, whitened.shape[1], whitened.shape[1]), np.float32)
         totals = np.zeros((n_rows, whitened.shape[1], 1), np.float32)
         for columns in cut(n_pairs, self._width):
-            near = whitened[block.others[:, columns]]
+            near, right = _scaled(block, columns, whitened, confidence)
             products += near.mT @ near
-            totals += near.sum(1)[..., None]
-        gain = np.float32(1 + confidence)
-        solution = _solve_shifted(products, gain * totals, confidence)
-        # Σ (z_iᵀp̃_u)² = p̃_uᵀ(Z_uᵀZ_u)p̃_u, and a Z_uᵀZ_u p̃_u = (1 + a) Z_uᵀ1 − p̃_u
-        squares = solution * (gain * totals - solution) / np.float32(confidence)
-        return solution[..., 0], _sums(solution * totals, squares)
+            totals += near.mT @ right
+        solution = _solve_shifted(products, totals)
+        # Σ a_i s_i² = p̃_uᵀ(Z_uᵀZ_u)p̃_u, and Z_uᵀZ_u p̃_u = Z_uᵀr − p̃_u
+        return solution[..., 0], _sums(solution * totals, solution * (totals - solution))
 
 
 def entries_at_once(dimension: int) -> int:
@@ -136,9 +141,18 @@ def _multiply_rows(table: FloatMatrix, matrix: FloatMatrix, *, out: FloatMatrix)
     for_each_block(one_block, cut(len(table), _ROWS_PER_BLOCK))
 
 
-def _solve_shifted(matrices: Floats, right: Floats, confidence: float) -> Floats:
-    """(I + a K)⁻¹ r for a batch of K, which is overwritten."""
-    matrices *= np.float32(confidence)
+def _scaled(
+    block: _Block, columns: slice, whitened: FloatMatrix, confidence: float
+) -> tuple[Floats, Floats]:
+    """Some rows of Z_u, and r; 0 where there is padding."""
+    extra = np.float32(confidence) * block.weights[:, columns, None]
+    roots = np.sqrt(extra)
+    right = np.divide(1 + extra, roots, out=np.zeros_like(roots), where=roots > 0)
+    return whitened[block.others[:, columns]] * roots, right
+
+
+def _solve_shifted(matrices: Floats, right: Floats) -> Floats:
+    """(I + K)⁻¹ r for a batch of K, which is overwritten."""
     np.einsum("nii->ni", matrices)[...] += 1
     solved: Floats = np.linalg.solve(matrices, right)
     return solved
@@ -149,7 +163,12 @@ def _sums(scores: NDArray[Any], squares: NDArray[Any]) -> Doubles:
 
 
 def _padded_blocks(
-    indptr: NDArray[np.int64], indices: NDArray[np.int32], *, pad: int, n_entries: int
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    weights: Floats,
+    *,
+    pad: int,
+    n_entries: int,
 ) -> list[_Block]:
     """All rows that have pairs, the longest first, in rectangles of at most `n_entries`.
 
@@ -166,14 +185,17 @@ def _padded_blocks(
         places = np.arange(n_pairs)
         known = places < degrees[rows, None]
         others = np.full(known.shape, pad, np.int32)
-        others[known] = indices[(indptr[rows, None] + places)[known]]
-        blocks.append(_Block(rows, others))
+        at = (indptr[rows, None] + places)[known]
+        others[known] = indices[at]
+        padded = np.zeros(known.shape, np.float32)
+        padded[known] = weights[at]
+        blocks.append(_Block(rows, others, padded))
         start += len(rows)
     return blocks
 
 
 _TABLES_AT_ONCE = 4  # both sides, one of them whitened, and a copy of the one that is replaced
-_BYTES_PER_PAIR = 32  # both directions of every pair, and the room to put them into order
+_BYTES_PER_PAIR = 48  # both directions of every pair, and the room to put them into order
 _BUFFERS_PER_CORE = 6  # gathered vectors, products, their factors
 
 
@@ -182,13 +204,22 @@ class AlternatingLeastSquares:
 
     def __init__(self, settings: WMF, data: Interactions, *, rng: np.random.Generator) -> None:
         self._settings = settings
-        self._n_pairs = data.n_pairs
+        weights = data.relative_weights
+        if weights is None:
+            weights = np.ones(data.n_pairs, np.float32)
+        extra = settings.confidence * float(weights.sum(dtype=np.float64))
+        self._total_confidence = data.n_pairs + extra
         dimension = settings.dimension
         self._solve_users = LeastSquares(
-            data.indptr, data.indices, n_others=data.n_items, dimension=dimension
+            data.indptr,
+            data.indices,
+            n_others=data.n_items,
+            dimension=dimension,
+            weights=weights,
         )
+        indptr, indices, item_weights = _by_item(data, weights)
         self._solve_items = LeastSquares(
-            *_by_item(data), n_others=data.n_users, dimension=dimension
+            indptr, indices, n_others=data.n_users, dimension=dimension, weights=item_weights
         )
         drawn = rng.standard_normal((data.n_items, dimension), dtype=np.float32)
         self.users = np.zeros((data.n_users, dimension), np.float32)
@@ -220,7 +251,7 @@ class AlternatingLeastSquares:
         # Σ over all pairs of (p_uᵀq_i)² is the inner product of PᵀP and QᵀQ
         users, items = gram(self.users), gram(self.items)
         unlabelled = float((users * items).sum())
-        labelled = (1 + a) * (self._n_pairs - 2 * pairs.scores) + a * pairs.squares
+        labelled = self._total_confidence - 2 * pairs.scores + pairs.squares
         return unlabelled + labelled + l2 * float(users.trace() + items.trace())
 
     def scorer(self) -> InnerProduct:
@@ -236,13 +267,15 @@ class AlternatingLeastSquares:
         self.users, self.items = state["users"], state["items"]
 
 
-def _by_item(data: Interactions) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """The pairs as a compressed sparse row matrix of items by users."""
+def _by_item(
+    data: Interactions, weights: Floats
+) -> tuple[NDArray[np.int64], NDArray[np.int32], Floats]:
+    """The pairs and their weights as a compressed sparse row matrix of items by users."""
     import scipy.sparse
 
     pairs = scipy.sparse.csr_array(
-        (np.empty(data.n_pairs, bool), data.indices, data.indptr),
+        (weights, data.indices, data.indptr),
         shape=(data.n_users, data.n_items),
     )
     by_item = pairs.tocsc()
-    return by_item.indptr.astype(np.int64), by_item.indices.astype(np.int32)
+    return by_item.indptr.astype(np.int64), by_item.indices.astype(np.int32), by_item.data

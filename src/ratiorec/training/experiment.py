@@ -15,7 +15,7 @@ from typing import IO, Any
 
 from ratiorec.config import preset as preset_settings
 from ratiorec.config import to_table
-from ratiorec.data.interactions import Dataset, Interactions, require_trainable, weights_are_ignored
+from ratiorec.data.interactions import Dataset, Interactions, require_trainable
 from ratiorec.errors import DeviceError, StorageError
 from ratiorec.machine import (
     Device,
@@ -27,7 +27,13 @@ from ratiorec.machine import (
 )
 from ratiorec.model.artifact import Artifact
 from ratiorec.presets import AUTO
-from ratiorec.settings import AnySettings, AutoSettings, BlendSettings
+from ratiorec.settings import (
+    AnySettings,
+    AutoSettings,
+    BlendSettings,
+    SolverSettings,
+    TwoStageSettings,
+)
 from ratiorec.training.auto import AutoSession
 from ratiorec.training.fit import (
     EpochFinished,
@@ -71,7 +77,7 @@ def fit(
     dataset = data if isinstance(data, Dataset) else Dataset("data", data)
     if not (isinstance(settings, AutoSettings) and dataset.train.n_pairs):
         require_trainable(dataset.train)
-    if sentence := weights_are_ignored(dataset.train):
+    if sentence := weights_note(dataset.train, settings):
         warnings.warn(sentence, stacklevel=2)
     place = find_device(device)
     log = TrainingLog(options.log, observe)
@@ -105,6 +111,21 @@ def fit(
         "total": round(fitted.seconds + time.monotonic() - started - log.seconds, 3),
     }
     return model.with_card(card)
+
+
+def weights_note(data: Interactions, settings: AnySettings) -> str | None:
+    """The warning that a model counts all pairs alike, where they have weights that differ."""
+    if data.relative_weights is None or isinstance(settings, AutoSettings):
+        return None
+    if isinstance(settings, BlendSettings):
+        notes = [weights_note(data, member.settings) for member in settings.members]
+        return "; ".join(filter(None, notes)) or None
+    if isinstance(settings, TwoStageSettings):
+        settings = settings.second
+    part = settings.solver if isinstance(settings, SolverSettings) else settings.risk
+    if part.uses_weights:
+        return None
+    return f"{part.name} counts all pairs alike: their weights do not change the model"
 
 
 def find_device(name: str) -> Device:

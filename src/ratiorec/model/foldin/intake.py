@@ -64,6 +64,7 @@ class Addition(NamedTuple):
     pairs: UserItems
     touched: Indices  # the users who have more pairs than before
     remade: Indices  # the items since training that have more pairs than before
+    n_added: Indices  # pairs of each item that were not there before
     n_known_users: int
     n_known_items: int
     trained: Provenance
@@ -115,6 +116,7 @@ def add_pairs(
         UserItems(merged.indptr, merged.indices),
         np.flatnonzero(more_of_users),
         trained.n_items + np.flatnonzero(more_of_items[trained.n_items :]),
+        more_of_items,
         len(users),
         len(items),
         trained,
@@ -145,13 +147,14 @@ def grown(
         members = [grown(member, one, of, addition, progress) for member, one, of in parts]
         return replace(scorer, members=tuple(members))
     if isinstance(scorer, PopularityScorer):
-        counts = np.bincount(addition.pairs.indices, minlength=len(addition.items))
-        return PopularityScorer(counts.astype(np.float32), len(addition.users))
+        counts = addition.n_added.astype(np.float32)
+        counts[: scorer.n_items] += scorer.counts
+        return PopularityScorer(counts, len(addition.users))
     if isinstance(scorer, InnerProduct) and rule is not None:
         assert not isinstance(rule, MemberRules)
         return _grown_factors(scorer, rule, addition, progress)
     if isinstance(scorer, WalkScorer):  # nothing but a function of the pairs
-        return WalkScorer.over(addition.pairs, scorer.exponents, len(addition.items))
+        return scorer.grown(addition.pairs, len(addition.items))
     if isinstance(scorer, GraphFilterScorer):
         return with_new_eigenvectors(scorer, _new_items(addition))
     if isinstance(scorer, FromHistories) and not addition.has_new_items:
