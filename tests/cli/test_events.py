@@ -38,7 +38,7 @@ def test_describe_says_which_events_weigh_what_and_what_is_removed(
     said = outcome.err.splitlines()
     assert "event = 'kind'; 61 rows, 13 of them repeats of a pair" in said[0]
     assert said[1] == (
-        "weights: buy = 5 (12 rows); view = 1 (48 rows); return = -6 (1 rows); "
+        "weights: buy = 5 (12 rows); view = 1 (48 rows); return = -6 (1 row); "
         "half-life 7d back from 2026-03-21 00:00:00; "
         "1 pair removed, for weights that sum to 0 or less"
     )
@@ -152,7 +152,7 @@ def test_an_update_leaves_out_what_is_taken_back_and_takes_nothing_out_of_the_mo
     assert len(model.seen.indices) == 47 + 1
     new.write_text("customer,sku,kind\nc0,s0,return\n")
     outcome = cli("update", "model", new, *EVENTS, "--json")
-    assert "note: no pair is left: 1 rows, and 1 pairs with weights that sum to 0" in outcome.err
+    assert "note: no pair is left: 1 row, and 1 pair with weights that sum to 0" in outcome.err
     assert outcome.json["pairs"] == 0
 
 

@@ -126,7 +126,9 @@ def test_weights_and_times_of_several_blocks_stay_with_their_rows(
 ) -> None:
     monkeypatch.setattr(delimited, "_BLOCK_BYTES", 50)
     monkeypatch.setattr(delimited, "_SAMPLE_BYTES", 60)
-    rows = "".join(f"{row},{row},{row / 2 + 1},{row if row < 40 else row + 0.5}\n" for row in range(60))
+    rows = "".join(
+        f"{row},{row},{row / 2 + 1},{row if row < 40 else row + 0.5}\n" for row in range(60)
+    )
     (tmp_path / "x.csv").write_text(f"user,item,weight,time\n{rows}")
     data = read(tmp_path / "x.csv")
     assert data.weights is not None

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.formats.identifiers import encode_ids
-from ratiorec.data.formats.reading import Reading, Repeats
+from ratiorec.data.formats.reading import Reading, Repeats, counted
 from ratiorec.data.formats.values import Times, Values
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.moments import duration, ticks_per_second, time_span
@@ -154,11 +154,11 @@ def _with_span(reading: Reading, times: Times | None, weighting: Weighting) -> R
 def _require_rows(rows: CheckedRows, reading: Reading) -> None:
     if len(rows.users):
         return
-    found = [f"{reading.n_rows - reading.n_dropped:,} rows"]
+    found = [counted(reading.n_rows - reading.n_dropped, "row")]
     found += [f"{reading.n_dropped:,} that cannot be used"] if reading.n_dropped else []
     found += [f"{reading.n_zero_weight:,} of weight 0"] if reading.n_zero_weight else []
     if reading.n_removed:
-        found += [f"{reading.n_removed:,} pairs with weights that sum to 0 or less"]
+        found += [f"{counted(reading.n_removed, 'pair')} with weights that sum to 0 or less"]
     is_weighed = reading.n_zero_weight or reading.n_removed
     raise NoPairsError(
         "no pair is left" if is_weighed else "there are no rows",
@@ -206,7 +206,7 @@ def _event_weights(
 def _unweighted(
     counts: Counter[str], missing: list[str], given: Mapping[str, float], reading: Reading
 ) -> DataError:
-    listed = [f"{kind!r} ({n_rows:,} rows)" for kind, n_rows in counts.most_common(_SHOWN)]
+    listed = [f"{kind!r} ({counted(n, 'row')})" for kind, n in counts.most_common(_SHOWN)]
     more = f" and {len(counts) - _SHOWN:,} more" if len(counts) > _SHOWN else ""
     known = f"weights for {', '.join(map(repr, given))}" if given else "no weights"
     example = {**given, **dict.fromkeys(missing[:_SHOWN], 0 if given else 1)}

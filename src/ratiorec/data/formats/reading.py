@@ -95,18 +95,27 @@ class Reading:
         told = []
         if self.event_weights is not None and self.event_rows is not None:
             told += [
-                f"{kind} = {weight:g} ({self.event_rows.get(kind, 0):,} rows)"
+                f"{kind} = {weight:g} ({counted(self.event_rows.get(kind, 0), 'row')})"
                 for kind, weight in self.event_weights.items()
             ]
         if self.half_life is not None:
             told.append(f"half-life {self.half_life} back from {self.last_time}")
         if self.n_removed:
-            pairs = "1 pair" if self.n_removed == 1 else f"{self.n_removed:,} pairs"
+            pairs = counted(self.n_removed, "pair")
             told.append(f"{pairs} removed, for weights that sum to 0 or less")
         return told
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "bad_rows": list(self.bad_rows)}
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "row"), counted(1200, "pair")
+    ('1 row', '1,200 pairs')
+    """
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
 def _called(column: str | int) -> str:
