@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 
@@ -26,6 +29,12 @@ def test_a_gpu_tries_the_best_softmax_with_three_seeds_and_no_filter() -> None:
     assert on_cpu.keys() - on_gpu.keys() == {"graph-filter"}
     assert all(on_gpu[name].again == "softmax" for name in again)
     assert len({on_gpu[name].seed for name in ("softmax", *again)}) == 3
+
+
+def test_pairs_with_weights_are_left_to_models_that_use_them() -> None:
+    weighted = replace(LARGE, weights=np.array([1, 2, 3, 4], np.float32))
+    names = {candidate.name for candidate in portfolio(LARGE, CPU)}
+    assert names - {candidate.name for candidate in portfolio(weighted, CPU)} == {"graph-filter"}
 
 
 @pytest.mark.parametrize("device", [CPU, GPU])

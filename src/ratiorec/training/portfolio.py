@@ -60,7 +60,8 @@ def portfolio(data: Interactions, device: Device) -> list[Candidate]:
     most = max(4, min(data.n_users, data.n_items) // 4)
     softmax = _wide("softmax", min(most, 512 if on_gpu else _LEARNED_ON_CPU))
     dregn_cf = _wide("dregn-cf-fast", min(most, 128 if on_gpu else _LEARNED_ON_CPU))
-    local = [LocalEASE(*settings, 200 if on_gpu else 100) for settings in _LOCAL]
+    unweighted = data.relative_weights is None
+    local = [LocalEASE(*settings, 200 if on_gpu and unweighted else 100) for settings in _LOCAL]
     filters = [GraphFilter(256, *settings) for settings in _FILTERS]
     lightgcn = _with_l2(_wide("lightgcn", min(most, 64)), 3e-4, 3e-3)
     learned = _learned_seconds(softmax)
@@ -70,8 +71,8 @@ def portfolio(data: Interactions, device: Device) -> list[Candidate]:
         (True, Candidate("walk", _solved(*_WALKS), _walk_seconds)),
         (small, Candidate("item-knn", _solved(*_KNN), _knn_seconds)),
         (small, Candidate("wmf", _solved(*_WMF), _wmf_seconds)),
-        # beside learned members of many dimensions it adds nothing but latency
-        (not on_gpu, Candidate("graph-filter", _solved(*filters), _filter_seconds)),
+        # beside learned members of many dimensions it adds nothing but latency; weights it ignores
+        (not on_gpu and unweighted, Candidate("graph-filter", _solved(*filters), _filter_seconds)),
         (True, Candidate("local-ease", _solved(*local), _local_seconds)),
         (small, Candidate("ease", _solved(*_EASE), _ease_seconds)),
         (True, Candidate("dregn-cf", _with_l2(dregn_cf, 0.045, 0.01), _learned_seconds(dregn_cf))),
@@ -150,14 +151,15 @@ def _filter_seconds(data: Interactions, device: Device) -> float:
 
 def _local_seconds(data: Interactions, device: Device) -> float:
     """Systems of 100 neighbours set up and solved; on a GPU of 200, a matrix of all being there."""
-    if device.type == "cuda":
+    if device.type == "cuda" and data.relative_weights is None:
         return data.n_items * 200**3 / (_GPU_FLOPS / 10)
     return data.n_items * (3.5e-8 * 100**2 + 100**3 / _CPU_FLOPS) / _cores() + _judging(data)
 
 
 def _ease_seconds(data: Interactions, device: Device) -> float:
     flops = _GPU_FLOPS / 5 if device.type == "cuda" else _cores() * _CPU_FLOPS
-    return data.n_items**3 / flops + 2e-8 * data.n_items**2
+    n_products = 1 if data.relative_weights is None else 2
+    return n_products * data.n_items**3 / flops + 2e-8 * data.n_items**2
 
 
 def solver_seconds(solver: AnySolver, data: Interactions, device: Device) -> float:
