@@ -285,7 +285,13 @@ def without_lab(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("bench",), ("demo",), ("reproduce",), ("compare", "x.csv", "--presets", "ease")]
+    "words",
+    [
+        ("bench", "risk"),
+        ("demo",),
+        ("reproduce", "all", "--out", "x"),
+        ("compare", "x.csv", "--presets", "ease"),
+    ],
 )
 @pytest.mark.usefixtures("without_lab")
 def test_without_the_laboratory_its_commands_say_in_one_line_how_to_get_it(

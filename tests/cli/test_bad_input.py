@@ -346,15 +346,17 @@ def test_an_unknown_user_is_refused(cli: CommandLine, model: Path, tmp_path: Pat
         refusal = cli("recommend", model, "--user", "nobody", *output).refusal
         assert "1 unknown user id(s)" in refusal
         assert "found: 'nobody'" in refusal
+        assert "or --on-unknown skip or --on-unknown fallback" in refusal
     assert everything_in(tmp_path) == before
 
 
 def test_an_unknown_item_is_refused(cli: CommandLine, model: Path, tmp_path: Path) -> None:
     (tmp_path / "items.txt").write_text("item-001\nnothing\n")
-    assert "found: 'nothing'" in cli("similar", model, "--item", "nothing").refusal
-    for option in ("--allow", "--deny"):
-        refusal = cli("recommend", model, "--all", option, "items.txt").refusal
-        assert "found: 'nothing'" in refusal
+    refusal = cli("similar", model, "--item", "nothing").refusal
+    assert refusal.endswith("found: 'nothing'; wanted: one of the 40 known items)")
+    refusal = cli("recommend", model, "--all", "--allow", "items.txt").refusal
+    assert "found: 'nothing'" in refusal
+    assert "or --on-unknown skip" in refusal
 
 
 @pytest.mark.parametrize("k", [0, -3])

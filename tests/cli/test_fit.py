@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import time
 from pathlib import Path
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 from ratiorec import progress
-from ratiorec.cli.fit import _far_from_converged
+from ratiorec.cli.fit import _far_from_converged, _tell_of_candidates
 from ratiorec.cli.progress import StopRequest
 from ratiorec.data.interactions import Dataset
 from ratiorec.model.artifact import Artifact
@@ -133,6 +134,40 @@ def test_a_budget_that_is_too_short_says_what_is_kept_and_how_far_it_is(
     assert "nothing says how far it is from converged" in told
     assert "--preset auto" in told
     assert "warning: --max-seconds" not in cli(*fit).err
+
+
+def test_an_automatic_choice_without_time_says_what_is_kept_and_what_was_not_tried(
+    cli: CommandLine, clicks: Path
+) -> None:
+    outcome = cli("fit", clicks, "-o", "model", "--device", "cpu", "--max-seconds", "1e-6")
+    (told,) = [line for line in outcome.err.splitlines() if line.startswith("warning: --max-sec")]
+    assert outcome.code == 0
+    assert re.search(r"--max-seconds 1e-06 was too short for \d+ of \d+ candidates: ", told)
+    assert "popularity is kept, ndcg@20 0." in told
+    assert re.search(r"; not tried: .*dregn-cf.*; more --max-seconds$", told)
+
+
+def test_a_better_candidate_that_could_not_be_refitted_is_named(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    late = {"weight": 0.0, "why": "left out: about 9 s needed for its refit, too little is left"}
+    members = [
+        {"name": "walk", "weight": 1.0, "why": "chosen", "validation": {"ndcg@20": 0.2}},
+        {"name": "ease", **late, "validation": {"ndcg@20": 0.3}},
+        {"name": "dan", **late, "validation": {"ndcg@20": 0.1}},
+    ]
+    _tell_of_candidates({"members": members, "validation": {"ndcg@20": 0.2}}, 5)
+    told = "walk is kept, ndcg@20 0.2000; ease had 0.3000 and could not be fitted to all pairs"
+    assert told in capsys.readouterr().err
+    _tell_of_candidates({"members": members[:1], "validation": {"ndcg@20": 0.2}}, 5)
+    assert capsys.readouterr().err == ""
+
+
+def test_resuming_without_a_checkpoint_is_told(cli: CommandLine, clicks: Path) -> None:
+    fit = ("fit", clicks, "-o", "model", *QUICK)
+    told = "note: there is no checkpoint in model.checkpoint: training starts anew"
+    assert told in cli(*fit, "--resume").err.splitlines()
+    assert told not in cli(*fit).err
 
 
 def test_how_far_a_search_came_is_told_by_its_validations() -> None:

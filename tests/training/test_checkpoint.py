@@ -118,6 +118,17 @@ def test_a_checkpoint_of_another_run_says_what_differs(checkpoints: Checkpoints)
     assert error.wanted.startswith("seed = 4")
 
 
+def test_of_settings_that_differ_only_the_first_that_does_is_shown(
+    checkpoints: Checkpoints,
+) -> None:
+    ours, theirs = ({"settings": {"loss": {"bound": b, "link": "exp"}}} for b in (70, 50))
+    checkpoints.write(FitState(theirs, "train", {}, [], None, 0.0, 0, 0.0), ARRAYS)
+    error = refusal(checkpoints, ours)
+    assert error.what == "the checkpoint belongs to another run: settings differ"
+    assert error.found == "settings.loss.bound = 50"
+    assert error.wanted.startswith("settings.loss.bound = 70; ")
+
+
 def test_a_tuple_in_the_identity_is_the_list_that_json_makes_of_it(
     checkpoints: Checkpoints,
 ) -> None:

@@ -177,7 +177,11 @@ def _add_plugins(commands: typer.Typer) -> None:
     """Commands of other distributions, by entry points; the laboratory's are told of if missing."""
     found = {entry.name: entry for entry in entry_points(group="ratiorec.commands")}
     for name in sorted({*found, *LAB_COMMANDS}):
-        command = found[name].load() if name in found else _missing_command(name)
+        if name not in found:  # whatever words follow, the answer is the same
+            anything = {"allow_extra_args": True, "ignore_unknown_options": True}
+            commands.command(name, context_settings=anything)(_missing_command(name))
+            continue
+        command = found[name].load()
         examples = getattr(sys.modules[command.__module__], "EXAMPLES", None)
         commands.command(name, epilog=examples)(command)
 

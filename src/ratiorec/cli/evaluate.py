@@ -58,7 +58,10 @@ def evaluate(
     """
     from ratiorec.evaluation.compare import compare
     from ratiorec.model.artifact import Artifact
+    from ratiorec.scorers.table import require_table_format
 
+    if per_user is not None:
+        require_table_format(per_user)  # before minutes are spent on figures
     ks = _cutoffs(k or ["20"])
     artifact = Artifact.load(model)
     rival = None if against is None else Artifact.load(against)

@@ -103,6 +103,8 @@ def fit(
         log=log or _beside(output, ".training.jsonl"),
     )
     trackers = _trackers(track or ())
+    if resume and not folder.exists():
+        o.say(f"note: there is no checkpoint in {folder}: training starts anew")
     dataset = o.load_data(data, source)
     o.tell_of_weights(dataset, settings)
     o.tell_of_order(dataset, validation_by)
@@ -238,6 +240,9 @@ def _summary(model: Artifact, output: Path) -> dict[str, Any]:
 
 def _tell_of_budget(card: Mapping[str, Any], settings: Any, asked: FitOptions) -> None:
     """One line where the time was too short: what was kept, and how far it is from converged."""
+    if "members" in card:
+        _tell_of_candidates(card, asked.max_seconds)
+        return
     planned = getattr(getattr(settings, "training", None), "epochs", None)
     is_cut = asked.validation == 0 and planned is not None and card["epochs"] < planned
     if math.isinf(asked.max_seconds) or (card["stopped_by"] != "time budget" and not is_cut):
@@ -250,6 +255,26 @@ def _tell_of_budget(card: Mapping[str, Any], settings: Any, asked: FitOptions) -
         f"{_far_from_converged(judged)}; more --max-seconds, or --preset auto, which chooses what "
         "fits the time"
     )
+
+
+def _tell_of_candidates(card: Mapping[str, Any], max_seconds: float) -> None:
+    """One line where an automatic choice had no time for candidates: which, and what was kept."""
+    members = card["members"]
+    late = [one for one in members if one["why"].startswith("left out: about ")]
+    if not late:
+        return
+    budget = "the budget of auto" if math.isinf(max_seconds) else f"--max-seconds {max_seconds:g}"
+    kept, figures = [one["name"] for one in members if one["weight"]], card["validation"]
+    told = [f"{budget} was too short for {len(late)} of {len(members)} candidates"]
+    if figures:
+        told[0] += f": {' + '.join(kept)} is kept, ndcg@20 {figures['ndcg@20']:.4f}"
+        judged = {one["name"]: one["validation"]["ndcg@20"] for one in late if one["validation"]}
+        if judged and max(judged.values()) > figures["ndcg@20"]:
+            best = max(judged, key=lambda name: judged[name])
+            told.append(f"{best} had {judged[best]:.4f} and could not be fitted to all pairs")
+    if untried := [one["name"] for one in late if not one["validation"]]:
+        told.append(f"not tried: {', '.join(untried)}")
+    o.say("warning: " + "; ".join([*told, "more --max-seconds"]))
 
 
 def _far_from_converged(judged: Sequence[float]) -> str:

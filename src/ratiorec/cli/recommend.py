@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ratiorec.cli import options as o
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, UnknownIdError
 
 if TYPE_CHECKING:
     from ratiorec.model.artifact import Artifact
@@ -162,11 +162,10 @@ def recommend(
         _put_out_histories(lists, history, sink, json=json)
         return
     ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
+    _tell_of_unknown(artifact, ids, query)
     if user is not None:  # a few users: know that there is a list before one is begun
         n_listable = artifact.n_listable(ids, query)
         _require_lists(len(n_listable), int((n_listable > 0).sum()), "--user", user)
-    if query.on_unknown == "fallback":
-        _tell_of_fallback(artifact, ids)
     if sink is not None:
         tally = out.write(Job.of(artifact, ids, query), sink)
         _print_summary(tally, sink, json=json)
@@ -184,10 +183,15 @@ def _tell_of_denied(artifact: Artifact, query: Query) -> None:
         o.say(f"note: {n_unknown:,} of {len(found):,} items to deny are unknown to the model")
 
 
-def _tell_of_fallback(artifact: Artifact, user_ids: Iterable[Any]) -> None:
-    """One line where lists are not personal: their scores are counts."""
-    found = artifact.users.indices(user_ids, on_unknown="skip")
-    if n_unknown := int((found < 0).sum()):
+def _tell_of_unknown(artifact: Artifact, user_ids: Iterable[Any], query: Query) -> None:
+    """Refuse unknown users with both ways out; one line where lists are not personal."""
+    try:
+        found = artifact.users.indices(user_ids, on_unknown=query.on_unknown)
+    except UnknownIdError as error:
+        error.wanted += " or --on-unknown fallback"
+        raise
+    n_unknown = int((found < 0).sum())
+    if n_unknown and query.on_unknown == "fallback":
         are = "is" if n_unknown == 1 else "are"
         o.say(
             f"note: {n_unknown:,} of {len(found):,} users {are} unknown: the list is what most "
@@ -304,7 +308,11 @@ def similar(
 
     sink = None if output is None else sink_of(output)
     artifact = Artifact.load(model)
-    found = artifact.similar(item, _list_length(k, len(artifact.items)))
+    try:
+        found = artifact.similar(item, _list_length(k, len(artifact.items)))
+    except UnknownIdError as error:  # there is no policy to choose here
+        error.wanted = error.wanted.partition(", or on_unknown")[0]
+        raise
     if sink is not None:
         _write_file(found, sink, "similar items")
         _print_summary(Tally.of(found), sink, json=json)

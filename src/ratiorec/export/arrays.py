@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.errors import require_extra
 from ratiorec.export.vectors import Judge, Measured, Vectors
 from ratiorec.scorers import FloatMatrix
 from ratiorec.scorers.table import arrow_column
@@ -85,6 +86,7 @@ class ParquetTables:
     name: ClassVar[str] = "parquet"
 
     def write(self, vectors: Vectors, judge: Judge, folder: Path) -> Measured:
+        require_extra("pyarrow", "arrow", where="--to parquet")
         blocks = vectors.user_blocks()
         ids = vectors.user_ids
         _write(folder / USERS, (_table("user", ids[rows], block) for rows, block in blocks))

@@ -193,7 +193,8 @@ def _read_header(folder: Path, *, earlier_too: bool = False) -> dict[str, Any]:
     """The header of our own format and version (or an earlier one), unaltered."""
     path = folder / HEADER
     if not folder.is_dir():
-        _refuse(folder, "there is no model", "no such folder", "a folder that `fit` wrote")
+        found = "a file" if folder.exists() else "no such folder"
+        _refuse(folder, "there is no model", found, "a folder that `fit` wrote")
     try:
         header = json.loads(path.read_bytes(), parse_constant=_no_constant)
     except OSError as error:
@@ -222,7 +223,8 @@ def _check_version(version: Any, path: Path, *, earlier_too: bool) -> None:
             path,
             "the model is of another version",
             f"format version {version!r}",
-            f"version {VERSION}, or a newer ratiorec",
+            f"version {VERSION}"
+            + (", or a newer ratiorec" if type(version) is int and version > VERSION else ""),
         )
 
 

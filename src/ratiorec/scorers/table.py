@@ -167,6 +167,20 @@ def write_table(columns: Mapping[str, NDArray[Any]], path: str | Path) -> None:
     Raises:
         MissingExtraError: All but .csv need the extra `arrow`.
     """
+    suffix = require_table_format(path)
+    if suffix == ".csv":
+        with atomic_write(path) as handle:
+            handle.writelines(csv_lines(columns))
+        return
+    from pyarrow import feather, parquet
+
+    write = parquet.write_table if suffix == ".parquet" else feather.write_feather
+    with atomic_write(path) as handle:
+        write(arrow_table(columns), handle)
+
+
+def require_table_format(path: str | Path) -> str:
+    """The suffix of a file that `write_table` can write here, before there is a table."""
     suffix = Path(path).suffix.lower()
     if suffix not in TABLE_SUFFIXES:
         raise ConfigError(
@@ -175,16 +189,9 @@ def write_table(columns: Mapping[str, NDArray[Any]], path: str | Path) -> None:
             found=suffix or "no suffix",
             wanted="a file name that ends in " + ", ".join(TABLE_SUFFIXES),
         )
-    if suffix == ".csv":
-        with atomic_write(path) as handle:
-            handle.writelines(csv_lines(columns))
-        return
-    require_extra("pyarrow", "arrow", where=str(path))
-    from pyarrow import feather, parquet
-
-    write = parquet.write_table if suffix == ".parquet" else feather.write_feather
-    with atomic_write(path) as handle:
-        write(arrow_table(columns), handle)
+    if suffix != ".csv":
+        require_extra("pyarrow", "arrow", where=str(path))
+    return suffix
 
 
 def arrow_table(columns: Mapping[str, NDArray[Any]]) -> pyarrow.Table:

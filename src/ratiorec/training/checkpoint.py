@@ -104,13 +104,27 @@ def _require_same_run(theirs: dict[str, Any], ours: dict[str, Any], path: Path) 
     ours = json.loads(json.dumps(ours))
     different = [name for name in ours if theirs.get(name) != ours[name]]
     if different:
-        name = different[0]
+        name, found, wanted = _first_difference(different[0], theirs, ours)
         raise CheckpointError(
             f"the checkpoint belongs to another run: {', '.join(different)} differ",
             where=str(path),
-            found=f"{name} = {theirs.get(name)}",
-            wanted=f"{name} = {ours[name]}; without --resume training starts anew",
+            found=f"{name} = {found}",
+            wanted=f"{name} = {wanted}; without --resume training starts anew",
         )
+
+
+def _first_difference(name: str, theirs: Any, ours: Any) -> tuple[str, Any, Any]:
+    """The first value that differs, by its whole name: tables of settings are long.
+
+    >>> _first_difference("a", {"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}})
+    ('a.c', 2, 3)
+    """
+    found, wanted = theirs.get(name), ours.get(name)
+    if isinstance(found, dict) and isinstance(wanted, dict):
+        inner = next(key for key in {**wanted, **found} if found.get(key) != wanted.get(key))
+        path, *values = _first_difference(inner, found, wanted)
+        return f"{name}.{path}", *values
+    return name, found, wanted
 
 
 @dataclass(frozen=True)
