@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec.config import preset, to_table
+from ratiorec.config import preset, resolve, to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ModelError
 from ratiorec.model.artifact import Artifact
@@ -16,6 +16,8 @@ from ratiorec.model.foldin.rules import rule_for
 from ratiorec.scorers import InnerProduct
 from ratiorec.scorers.scorer import UserItems, some_of
 from ratiorec.settings import Settings
+from ratiorec.training.experiment import fit
+from ratiorec.training.fit import FitOptions
 from reference.fold_in import learned_step
 from support.small_data import interactions, random_interactions
 from support.small_scorers import MAKERS, random_floats
@@ -229,3 +231,20 @@ def test_an_item_that_has_come_since_training_follows_as_the_others_do() -> None
     assert not np.array_equal(before, after)
     assert again.card["trained_items"] == N_ITEMS
     assert again.card["pairs_since"] == 4
+
+
+def test_too_few_users_for_the_dimensions_leave_all_others_where_they_were() -> None:
+    settings = resolve(
+        preset("dregn-cf"), assignments=["encoder.dimension=64", "training.epochs=20"]
+    )
+    pairs = Interactions.from_pairs("aabbcc", "xyxzyz")
+    options = FitOptions(validation=0)
+    model = fit(pairs, preset="dregn-cf", settings=settings, device="cpu", options=options)
+    after = model.update(Interactions.from_pairs("a", "z")).scorer
+    before = model.scorer
+    assert isinstance(before, InnerProduct)
+    assert isinstance(after, InnerProduct)
+    np.testing.assert_array_equal(after.items, before.items)
+    np.testing.assert_array_equal(after.users[1:], before.users[1:])
+    assert not np.array_equal(after.users[0], before.users[0])
+    assert np.linalg.norm(after.users[0]) < 10 * np.linalg.norm(before.users, axis=1).max()

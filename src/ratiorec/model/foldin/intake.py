@@ -290,7 +290,7 @@ def propagated(
         parts = zip(scorer.members, rule.rules, member_settings(scorer, settings), strict=True)
         members = [propagated(m, one, of, pairs, addition, progress) for m, one, of in parts]
         return replace(scorer, members=tuple(members))
-    if not isinstance(rule, UserProblem) or rule.free:
+    if not isinstance(rule, UserProblem) or rule.free or not _determines_steps(scorer):
         return grown(scorer, rule, settings, addition, progress)
     addition = addition.with_all_known()  # an item once made follows and need not be remade
     after = grown(scorer, rule, settings, addition, progress)
@@ -305,6 +305,12 @@ def propagated(
     assert isinstance(again, UserProblem)
     users[addition.touched] = in_blocks(again, addition.histories, progress)
     return InnerProduct(users, items)
+
+
+def _determines_steps(scorer: StoredScorer) -> bool:
+    """Whether there are enough users and items to learn what the vectors of one make the other."""
+    assert isinstance(scorer, InnerProduct)
+    return min(scorer.n_users, scorer.n_items) > scorer.items.shape[1]
 
 
 def _moves_of_items(
