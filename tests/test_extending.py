@@ -18,7 +18,7 @@ import ratiorec as rr
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 BY_USERS, BY_PAIRS, AT_REST, LOSS, PRESET = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
-(COMMANDS,) = re.findall(r"```\n(ratiorec .*?)```", PAGE, re.DOTALL)
+(COMMANDS,) = re.findall(r"```sh\n(ratiorec .*?)```", PAGE, re.DOTALL)
 WITHOUT_TORCH = "import sys\nsys.modules['torch'] = None\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,15 @@ def test_there_are_twelve_how_to_pages_with_commands_before_reasons() -> None:
         ("```sh\nfalse\n```\n", "false"),
         ("```sh\nratiorec fit absent.csv -o model\n```\n", "absent.csv"),
         ("```\nratiorec doctor\n```\n", "neither run nor marked"),
+        ("<!-- run by: tests/absent.py -->\n```sh\ntrue\n```\n", "no such test"),
+        ("```toml\npreset = ease\n```\n", "Invalid"),
         ("<!-- not run: -->\n```sh\ntrue\n```\n", "no reason"),
         ("```text\nout of nowhere\n```\n", "nothing was run"),
     ],
 )
 def test_a_page_that_does_not_run_is_found(page: str, complaint: str, tmp_path: Path) -> None:
-    with runner(tmp_path) as run, pytest.raises(AssertionError, match=complaint):
+    faults = (AssertionError, tomllib.TOMLDecodeError)
+    with runner(tmp_path) as run, pytest.raises(faults, match=complaint):
         run.page(page)
 
 

@@ -22,9 +22,18 @@ pytest.importorskip("matplotlib")
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("site")
+def test_the_site_builds_and_holds_what_it_should(tmp_path: Path) -> None:
+    """One test for all that is asked of it: a build takes half a minute."""
+    site = built(tmp_path)
+    nothing_is_loaded_from_another_host(site)
+    the_search_index_is_part_of_the_site(site)
+    the_notebooks_have_been_run(site)
+    readers_see_which_blocks_are_not_run(site)
+    every_public_name_is_in_the_reference(site)
+    lists_and_results_of_older_pages_are_rendered(site)
+
+
+def built(folder: Path) -> Path:
     done = subprocess.run(
         [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)],
         cwd=ROOT,
@@ -38,18 +47,18 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_nothing_is_loaded_from_another_host(site: Path) -> None:
+def nothing_is_loaded_from_another_host(site: Path) -> None:
     loads = re.compile(r"<(?:script|img|link|iframe)[^>]+(?:src|href)=[\"']?(https?:[^\"' >]+)")
     for page in site.rglob("*.html"):
         assert not loads.findall(page.read_text(encoding="utf-8")), page
 
 
-def test_the_search_index_is_part_of_the_site(site: Path) -> None:
+def the_search_index_is_part_of_the_site(site: Path) -> None:
     index = (site / "search" / "search_index.json").read_text(encoding="utf-8")
     assert "Get started in 10 minutes" in index
 
 
-def test_the_notebooks_have_been_run(site: Path) -> None:
+def the_notebooks_have_been_run(site: Path) -> None:
     pages = {path.stem: path.read_text(encoding="utf-8") for path in site.glob("notebooks/*.html")}
     assert "PresetComparison: 4 presets" in pages["comparing-models"]
     assert (site / "notebooks" / "comparing-models-0.png").stat().st_size > 5000
@@ -59,20 +68,20 @@ def test_the_notebooks_have_been_run(site: Path) -> None:
     assert len(list(site.glob("notebooks/*.ipynb"))) == 3
 
 
-def test_readers_see_which_blocks_are_not_run(site: Path) -> None:
+def readers_see_which_blocks_are_not_run(site: Path) -> None:
     page = (site / "how-to" / "gpu.html").read_text(encoding="utf-8")
     assert "Not run by the tests: needs a GPU." in page
     assert "<!-- not run" not in page
 
 
-def test_every_public_name_is_in_the_reference(site: Path) -> None:
+def every_public_name_is_in_the_reference(site: Path) -> None:
     text = " ".join(p.read_text(encoding="utf-8") for p in (site / "reference").rglob("*.html"))
     anchors = set(re.findall(r"id=\"(ratiorec[\w.]*)\"", text))
     for name in set(ratiorec.__all__) - {"__version__"}:
         assert any(anchor.rpartition(".")[2] == name for anchor in anchors), name
 
 
-def test_lists_and_results_of_older_pages_are_rendered(site: Path) -> None:
+def lists_and_results_of_older_pages_are_rendered(site: Path) -> None:
     guide = (site / "guide.html").read_text(encoding="utf-8")
     assert "<li>holds out a tenth" in guide
     assert 'href="results/bench-fold_in_quality.json"' in guide

@@ -1,8 +1,9 @@
 """Runs the code blocks of a page in order, and puts what they print into the page.
 
-`sh` and `python` blocks are run; a `text` block is what the block above it prints. A comment right
-above a block changes that: `<!-- not run: why -->`, `<!-- needs: MODULE -->` (run where that is
-installed), `<!-- exit: 2 -->`, and `<!-- output of one run -->`, whose first and last line count.
+`sh` and `python` blocks are run, `toml` and `json` are parsed; a `text` block is what the block
+above it prints. A comment right above a block changes that: `<!-- not run: why -->`, which the site
+shows, `<!-- run by: tests/FILE.py -->`, `<!-- needs: MODULE -->` (run where that is installed),
+`<!-- exit: 2 -->`, and `<!-- output of one run -->`, whose first and last line count.
 
     PYTHONPATH=tests python -m support.doc_pages     # writes what the blocks print now
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import json
 import os
 import re
 import shlex
@@ -20,8 +22,9 @@ import socket
 import subprocess
 import sys
 import tempfile
+import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,13 +33,15 @@ from ratiorec.cli import main
 
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(
-    r"(?:<!-- (?P<mark>not run|needs|exit|output of one run)(?::\s*(?P<said>[^>]*?))?\s*-->\n)?"
+    r"(?:<!-- (?P<mark>not run|run by|needs|exit|output of one run)"
+    r"(?::\s*(?P<said>[^>]*?))?\s*-->\n)?"
     r"(?P<indent> *)```(?P<language>\w*)[^\n]*\n(?P<code>.*?)^ *```$",
     re.DOTALL | re.MULTILINE,
 )
 VARIES = re.compile(r"\b\d+\.\d\b|\d+(?= s\b| MB\b)|(?<=\"model\": \")\w+|(?<=\d\.\d{3})\d+")
 BAR = re.compile(r"^.*(search|refit) epoch \d+: .*\n", re.MULTILINE)
 """Lines that a terminal shows as a bar."""
+PARSED: dict[str, Callable[[str], object]] = {"toml": tomllib.loads, "json": json.loads}
 SERVED_AT = "127.0.0.1:8000"
 SHELL = re.compile(r"[|<>&$;*]")
 
@@ -46,9 +51,8 @@ def start_page() -> Path:
 
 
 def other_pages() -> list[Path]:
-    """The pages that take the log and the model of the first one as given."""
-    alone = [DOCS / "index.md", DOCS / "concepts.md", DOCS / "metrics.md"]
-    return [*alone, *sorted(DOCS.glob("how-to/*.md")), *sorted(DOCS.glob("migrate/*.md"))]
+    """All others: they take the log and the model of the first one as given."""
+    return [page for page in sorted(DOCS.rglob("*.md")) if page != start_page()]
 
 
 @dataclass
@@ -73,6 +77,8 @@ class Runner:
             end, whole = block.end(), block.group()
             if block["mark"] == "not run":
                 assert block["said"], f"no reason: {whole}"
+            elif block["mark"] == "run by":
+                assert (DOCS.parent / block["said"]).is_file(), f"no such test: {whole}"
             elif block["mark"] == "needs" and importlib.util.find_spec(block["said"]) is None:
                 printed = None
             elif block["language"] == "text":
@@ -90,6 +96,9 @@ class Runner:
             code = re.sub(r"(max[-_]seconds[ =])\d+", r"\g<1>1", code)
         if language == "python":
             return self._python(code)
+        if language in PARSED:
+            PARSED[language](code)
+            return ""
         assert language == "sh", f"neither run nor marked as not run: {language} {code}"
         if code.startswith("ratiorec serve"):
             return self._serve(code)
