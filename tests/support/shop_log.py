@@ -15,7 +15,7 @@ BAD_ROWS = {  # by what is wrong with them
     "no item": ("2026-02-03T00:00:00Z", "1", "", "DE", "C00001"),
     "no customer": ("2026-02-03T00:00:00Z", "1", "SKU00001-TOY", "DE", ""),
     "a quantity that is no number": ("2026-02-03T00:00:00Z", "abc", "SKU00002-TIN", "FR", "C00002"),
-    "no moment": ("not-a-date", "1", "SKU00003-TAPE", "FR", "C00003"),
+    "a negative quantity": ("2026-02-03T00:00:00Z", "-1", "SKU00003-TAPE", "FR", "C00003"),
 }
 _START = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
 
