@@ -78,6 +78,20 @@ def test_merging_does_not_depend_on_the_order_of_the_rows(
     np.testing.assert_array_equal(one.timestamps, other.timestamps)
 
 
+def test_a_weight_of_zero_is_no_pair() -> None:
+    data = weighted([(0, 0, 0.0, 9), (1, 2, 0.0, 30), (1, 2, 2.0, 10), (2, 1, 0.0, 5)])
+    assert pairs_of_indices(data) == [(1, 2)]
+    assert data.weights is not None
+    assert data.weights.tolist() == [2.0]
+    assert (data.n_users, data.n_items) == (N_USERS, N_ITEMS)
+
+
+def test_a_weight_that_is_too_small_for_float32_is_still_a_pair() -> None:
+    data = weighted([(0, 0, 1e-60, 0), (1, 1, 1.0, 0)])
+    assert data.weights is not None
+    assert 0 < data.weights[0] < 1e-37
+
+
 @pytest.mark.parametrize("large_row", range(5))
 def test_small_weights_count_whatever_row_they_stand_in(large_row: int) -> None:
     large, small = 2.0**24 + 1, [2.0**-30] * 4  # 2²⁴+1 lies between two float32, the sum above
