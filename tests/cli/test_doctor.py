@@ -84,7 +84,7 @@ def test_a_missing_core_library_does_not_end_the_examination(
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", missing)
-    assert examine()["versions"]["pyarrow"] == "missing: pip install pyarrow"
+    assert examine()["versions"]["scipy"] == "missing: pip install scipy"
 
 
 def test_the_findings_are_printed_and_given_as_json(cli: CommandLine) -> None:

@@ -207,17 +207,18 @@ def test_a_settings_file_and_single_settings_are_laid_over_the_preset(
     assert (settings["training"]["epochs"], settings["training"]["l2"]) == (2, 0.5)
 
 
-def test_whoever_gives_weights_is_told_once_that_no_model_uses_them(
+def test_whoever_gives_weights_is_told_once_that_a_model_does_not_use_them(
     cli: CommandLine, clicks: Path
 ) -> None:
     lines = clicks.read_text().splitlines()
-    weighted = [f"{lines[0]},weight", *(f"{line},2.5" for line in lines[1:])]
+    weighted = [f"{lines[0]},weight", *(f"{line},{n % 3 + 1}" for n, line in enumerate(lines[1:]))]
     clicks.write_text("\n".join(weighted))
-    done = cli("fit", clicks, "-o", "weighted", "--preset", "popularity")
+    done = cli("fit", clicks, "-o", "weighted", "--preset", "graph-filter")
     assert done.code == 0
-    assert done.err.count("change no model yet") == 1
+    assert done.err.count("graph-filter counts all pairs alike") == 1
+    assert "alike" not in cli("fit", clicks, "-o", "m", "--preset", "popularity").err
     clicks.write_text("\n".join(lines))
-    assert "change no model" not in cli("fit", clicks, "-o", "m", "--preset", "popularity").err
+    assert "alike" not in cli("fit", clicks, "-o", "n", "--preset", "graph-filter").err
 
 
 def test_every_epoch_is_a_line_of_the_log(cli: CommandLine, clicks: Path, tmp_path: Path) -> None:

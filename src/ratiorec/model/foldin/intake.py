@@ -310,7 +310,8 @@ def propagated(
 def _determines_steps(scorer: StoredScorer) -> bool:
     """Whether there are enough users and items to learn what the vectors of one make the other."""
     assert isinstance(scorer, InnerProduct)
-    return min(scorer.n_users, scorer.n_items) > scorer.items.shape[1]
+    n_users, dimension = scorer.users.shape
+    return bool(min(n_users, len(scorer.items)) > dimension)
 
 
 def _moves_of_items(
