@@ -53,8 +53,10 @@ def on_page_markdown(markdown: str, *, files: Files, page: Any, **_: Any) -> str
 
     def inside(link: re.Match[str]) -> str:
         name, path = link.groups()
-        found = files.get_file_from_path(path) is not None
-        return f"[{name}]({up}{path})" if found else f"{name} (`{path.partition('#')[0]}`)"
+        if files.get_file_from_path(path) is not None:
+            return f"[{name}]({up}{path})"
+        place = path.partition("#")[0]
+        return f"`{place}`" if name.strip("`/") == place else f"{name} (`{place}`)"
 
     shown = MARK.sub(_shown, OUTSIDE.sub(inside, markdown))
     return _with_blank_lines(shown)
