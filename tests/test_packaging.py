@@ -80,6 +80,19 @@ def test_both_wheels_have_a_version_a_description_and_a_licence(wheel: zipfile.Z
     assert "dev" not in (metadata.get_all("Provides-Extra") or [])  # that is a dependency group
 
 
+def test_a_page_on_pypi_leads_somewhere(wheel: zipfile.ZipFile) -> None:
+    """Project links of both, and no link of a README that is relative to the repository."""
+    metadata = metadata_of(wheel)
+    links = dict(line.split(", ", 1) for line in metadata.get_all("Project-URL") or [])
+    assert links.keys() == {"Homepage", "Documentation", "Issues", "Changelog"}
+    assert all(link.startswith(links["Homepage"]) for link in links.values())
+    text = str(metadata.get_payload())
+    for target in re.findall(r"\]\(([^)\s]+)", text):
+        assert target.startswith(("https://", "#")), target
+    for place in re.findall(r"https://github\.com/\S+?/(?:blob|tree)/main/([^)\s#]+)", text):
+        assert (ROOT / place).exists(), place
+
+
 def test_one_version_stands_everywhere() -> None:
     version = ratiorec.__version__
     assert toml("lab/pyproject.toml")["project"]["version"] == version

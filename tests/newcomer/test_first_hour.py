@@ -145,7 +145,8 @@ def address(folder: Path, fitted: subprocess.CompletedProcess[str]) -> Iterator[
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(30)
             process.kill()
-    assert process.returncode == 0
+    # Windows has no polite end of a process
+    assert process.returncode == (1 if sys.platform == "win32" else 0)
 
 
 def ask(url: str, body: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
