@@ -115,3 +115,77 @@ def test_a_test_part_from_the_ends_of_the_lines_is_told_from_a_random_one() -> N
     assert found[LeaveLast]["correlation"] > 0.8
     assert abs(found[RatioSplit]["correlation"]) < 0.5
     assert found[LeaveLast]["items"] == 60
+
+
+def test_a_base_of_low_rank_is_telescoped_as_more_dimensions_would_be() -> None:
+    torch = pytest.importorskip("torch")
+    from ratiorec.batches.users import UserEpochs
+    from ratiorec.losses.density_ratio import DensityRatio
+    from ratiorec.shapes import Embeddings
+    from ratiorec_lab.studies.telescoping import Telescoped
+
+    data = _some_pairs()
+    batch = UserEpochs(data, 25).batch(np.arange(5, 30))
+    draw = torch.Generator().manual_seed(0)
+    users, items, of_users, of_items = (
+        torch.randn(n, 4, generator=draw, dtype=torch.float64).requires_grad_()
+        for n in (25, data.n_items, data.n_users, data.n_items)
+    )
+    base = (of_users @ of_items.T).detach()
+    wider = Embeddings(
+        torch.cat([users, of_users[batch.users]], 1), torch.cat([items, of_items], 1)
+    )
+    found = Telescoped(base=base, upper_bound=2.0)(Embeddings(users, items), batch)
+    expected = DensityRatio(upper_bound=2.0, backend="reference")(wider, batch)
+    assert found.item() == pytest.approx(expected.item(), rel=1e-6)
+    for one, other in zip(
+        torch.autograd.grad(found, [users, items]),
+        torch.autograd.grad(expected, [users, items]),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-8)
+
+
+def test_users_who_choose_a_telescoped_model_do_not_judge_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("torch")
+    from ratiorec_lab.studies import telescoping
+
+    monkeypatch.setattr(telescoping, "KAPPAS", (0.0, 0.3))
+    monkeypatch.setattr(telescoping, "L2", (0.01,))
+    monkeypatch.setattr(telescoping, "MOST_EPOCHS", 3)
+    halves = telescoping.Halves.of(_some_pairs(), "random", np.random.default_rng(0))
+    both = np.concatenate([halves.choosing, halves.judging])
+    assert sorted(both) == np.flatnonzero(halves.held_out.user_degrees).tolist()
+    found = telescoping.compare(halves, seed=0)
+    assert found["users"]["judging"] == len(halves.judging) < len(both)
+    judged = {model: figures["ndcg@20"] for model, figures in found["judged"].items()}
+    for gap in found["differences"]:
+        assert gap["mean"] == pytest.approx(judged[gap["of"]] - judged[gap["from"]])
+    assert judged["telescoped"] != judged["plain"]
+    assert [one["kappa"] for one in found["trained"]] == [0.0, 0.3]
+    assert found["telescoped"]["kappa"] == 0.3
+
+
+def test_users_drawn_for_telescoping_bring_the_items_that_several_have() -> None:
+    pytest.importorskip("torch")
+    from ratiorec_lab.studies.telescoping import LEAST_PAIRS, some_users
+
+    whole = _some_pairs()
+    drawn = some_users(whole, 20, np.random.default_rng(1))
+    assert 0 < drawn.n_users <= 20
+    assert 0 < drawn.n_items < whole.n_items
+    assert drawn.item_degrees.min() >= LEAST_PAIRS
+
+
+def _some_pairs() -> Interactions:
+    rng = np.random.default_rng(0)
+    popularity = 1 / np.arange(1, 41)
+    lines = [rng.choice(40, 10, replace=False, p=popularity / popularity.sum()) for _ in range(60)]
+    return Interactions.from_indices(
+        Vocabulary.dense(60, kind="user"),
+        Vocabulary.dense(40, kind="item"),
+        np.repeat(np.arange(60), 10),
+        np.concatenate(lines),
+    )
