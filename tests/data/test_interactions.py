@@ -404,3 +404,19 @@ def ordered(table: list[tuple[int, int, float, int]]) -> Interactions:
 
 def pairs_of_indices(data: Interactions) -> list[tuple[int, int]]:
     return list(zip(data.pair_users.tolist(), data.indices.tolist(), strict=True))
+
+
+def test_data_say_what_they_hold() -> None:
+    data = weighted([(0, 1, 2.0, 5), (0, 2, 1.0, 5)])
+    assert repr(data) == "Interactions(users: 4, items: 5, pairs: 2, weights: yes, timestamps: yes)"
+    assert "<td>pairs</td><td>2</td>" in data._repr_html_()
+    bare = dense([(0, 1)])
+    assert repr(bare) == "Interactions(users: 3, items: 4, pairs: 1)"
+    dataset = Dataset("<b>", bare, dense_like(bare, [(1, 1)]))
+    assert repr(dataset) == f"Dataset('<b>', train: {bare!r}, test: {dataset.test!r})"
+    assert "&lt;b&gt;" in dataset._repr_html_()
+
+
+def dense_like(data: Interactions, pairs: list[tuple[int, int]]) -> Interactions:
+    users, items = zip(*pairs, strict=True)
+    return Interactions.from_indices(data.users, data.items, users, items)

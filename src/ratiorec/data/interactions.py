@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ratiorec.data.vocabulary import Vocabulary, merge_pairs, row_ends
 from ratiorec.errors import DataError, UnknownIdError, unknown_choice
+from ratiorec.plain import html_table
 
 if TYPE_CHECKING:
-    from ratiorec.data.formats.reading import OnBadRows, Reading, Repeats
+    from ratiorec.data.formats.reading import Reading, RowOptions
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Interactions:
     """Unique (user, item) pairs as a compressed sparse row matrix.
 
@@ -37,6 +38,18 @@ class Interactions:
     order: NDArray[np.int32] | None = None
     earliest: NDArray[np.int64] | NDArray[np.float64] | None = None
     reading: Reading | None = None
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What it holds, for people."""
+        counts = {"users": self.n_users, "items": self.n_items, "pairs": self.n_pairs}
+        has = [name for name in ("weights", "timestamps") if getattr(self, name) is not None]
+        return [*((name, f"{n:,}") for name, n in counts.items()), *((name, "yes") for name in has)]
+
+    def __repr__(self) -> str:
+        return f"Interactions({', '.join(f'{name}: {value}' for name, value in self._rows())})"
+
+    def _repr_html_(self) -> str:
+        return html_table([("Interactions", ""), *self._rows()])
 
     @classmethod
     def from_indices(
@@ -70,28 +83,19 @@ class Interactions:
         weights: Iterable[Any] | None = None,
         timestamps: Iterable[Any] | None = None,
         events: Iterable[Any] | None = None,
-        event_weights: Mapping[Any, float] | None = None,
-        half_life: str | float | None = None,
-        repeats: Repeats | None = None,
-        on_bad_rows: OnBadRows = "stop",
+        **how: Unpack[RowOptions],
     ) -> Interactions:
         """Pairs given as two columns of ids, with or without weights, times and kinds of event.
 
-        `event_weights`, `half_life` and `repeats` are those of `read`.
+        `how` are options of `read`: event_weights, half_life, repeats, on_bad_rows.
 
         >>> Interactions.from_pairs(["ann", "bob", "ann"], [10, 10, 30]).n_pairs
         3
         """
-        from ratiorec.data.formats.merging import Weighting
-        from ratiorec.data.formats.reading import BadRows
         from ratiorec.data.formats.tables import interactions_from_pairs
 
-        weighting = Weighting(event_weights, half_life, repeats)
-        weighting.require_event_column(None if events is None else "events", spelt="events=KINDS")
         given = {"user": user_ids, "item": item_ids, "weight": weights, "timestamp": timestamps}
-        return interactions_from_pairs(
-            {**given, "event": events}, weighting, bad=BadRows(on_bad_rows)
-        )
+        return interactions_from_pairs({**given, "event": events}, **how)
 
     @classmethod
     def from_frame(
@@ -103,27 +107,20 @@ class Interactions:
         weight: str | int | None = None,
         timestamp: str | int | None = None,
         event: str | int | None = None,
-        event_weights: Mapping[Any, float] | None = None,
-        half_life: str | float | None = None,
-        repeats: Repeats | None = None,
-        on_bad_rows: OnBadRows = "stop",
+        **how: Unpack[RowOptions],
     ) -> Interactions:
         """Pairs from a pandas or polars frame, an Arrow table or a record batch.
 
         A column is given by name or by position; without either the usual names are looked for
         (`formats.Columns`), and an empty name leaves weight or timestamp out. A column of kinds of
-        event is used where it is given; `event_weights`, `half_life` and `repeats` are those of
-        `read`.
+        event is used where it is given. `how` are options of `read`: event_weights, half_life,
+        repeats, on_bad_rows.
         """
         from ratiorec.data.formats import Columns
-        from ratiorec.data.formats.merging import Weighting
-        from ratiorec.data.formats.reading import BadRows
         from ratiorec.data.formats.tables import interactions_from_frame
 
         columns = Columns(user, item, weight, timestamp, event)
-        weighting = Weighting(event_weights, half_life, repeats)
-        weighting.require_event_column(event, spelt="event='NAME'")
-        return interactions_from_frame(frame, columns, weighting, bad=BadRows(on_bad_rows))
+        return interactions_from_frame(frame, columns, **how)
 
     @classmethod
     def from_csr(
@@ -272,13 +269,21 @@ class Interactions:
         return digest.hexdigest()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Dataset:
     """Named data; `train` and `test` share their vocabularies and no pair."""
 
     name: str
     train: Interactions
     test: Interactions | None = None
+
+    def __repr__(self) -> str:
+        test = "" if self.test is None else f", test: {self.test!r}"
+        return f"Dataset({self.name!r}, train: {self.train!r}{test})"
+
+    def _repr_html_(self) -> str:
+        test = [] if self.test is None else [("test pairs", f"{self.test.n_pairs:,}")]
+        return html_table([("Dataset", self.name), *self.train._rows(), *test])
 
     def __post_init__(self) -> None:
         if self.test is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypedDict
 
 from ratiorec.errors import DataError, unknown_choice
 from ratiorec.files import atomic_write
@@ -21,6 +21,16 @@ _PLACES = ("first", "second", "third", "fourth")
 
 Repeats = Literal["sum", "max", "once"]
 """How the weights of the rows of one pair become its weight."""
+
+
+class RowOptions(TypedDict, total=False):
+    """What becomes of rows, as `formats.read` describes."""
+
+    event_weights: Mapping[Any, float] | None
+    half_life: str | float | None
+    repeats: Repeats | None
+    on_bad_rows: OnBadRows
+
 
 _REPEATS: Mapping[str | None, str] = MappingProxyType(
     {

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
 from ratiorec.data.formats.files import Columns, Positions
 from ratiorec.data.formats.identifiers import id_faults, uuid_text
 from ratiorec.data.formats.merging import CheckedRows, Weighting, merged_interactions
-from ratiorec.data.formats.reading import BadRows, Faults, Place, Reading
+from ratiorec.data.formats.reading import (
+    BadRows,
+    Faults,
+    OnBadRows,
+    Place,
+    Reading,
+    RowOptions,
+)
 from ratiorec.data.formats.values import Values, coded, times_of, values_of, weights_of
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
@@ -283,9 +290,11 @@ def _is_text_or_bytes(kind: pa.DataType) -> bool:
 
 
 def interactions_from_frame(
-    frame: Any, columns: Columns, weighting: Weighting, *, bad: BadRows
+    frame: Any, columns: Columns, **how: Unpack[RowOptions]
 ) -> Interactions:
     """Pairs of a pandas or polars frame, an Arrow table or a record batch."""
+    weighting, bad = _row_rules(**how)
+    weighting.require_event_column(columns.event, spelt="event='NAME'")
     eager = _eager(frame)
     names = [str(name) for name in eager.columns]
     positions = columns.among(names, where="data frame")
@@ -299,10 +308,17 @@ def interactions_from_frame(
     )
 
 
+def _row_rules(*, on_bad_rows: OnBadRows = "stop", **weighed: Any) -> tuple[Weighting, BadRows]:
+    return Weighting(**weighed), BadRows(on_bad_rows)
+
+
 def interactions_from_pairs(
-    given: Mapping[str, Iterable[Any] | None], weighting: Weighting, *, bad: BadRows
+    given: Mapping[str, Iterable[Any] | None], **how: Unpack[RowOptions]
 ) -> Interactions:
     """Pairs of columns by role, of which user and item are there."""
+    weighting, bad = _row_rules(**how)
+    kinds = None if given["event"] is None else "events"
+    weighting.require_event_column(kinds, spelt="events=KINDS")
     columns = {
         role: values_of(values, role=role) for role, values in given.items() if values is not None
     }
