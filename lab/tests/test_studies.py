@@ -117,7 +117,8 @@ def test_a_test_part_from_the_ends_of_the_lines_is_told_from_a_random_one() -> N
     assert found[LeaveLast]["items"] == 60
 
 
-def test_a_base_of_low_rank_is_telescoped_as_more_dimensions_would_be() -> None:
+@pytest.mark.parametrize("upper_bound", [0.05, 70.0])  # the correction takes over, or is idle
+def test_a_base_of_low_rank_is_telescoped_as_more_dimensions_would_be(upper_bound: float) -> None:
     torch = pytest.importorskip("torch")
     from ratiorec.batches.users import UserEpochs
     from ratiorec.losses.density_ratio import DensityRatio
@@ -135,8 +136,8 @@ def test_a_base_of_low_rank_is_telescoped_as_more_dimensions_would_be() -> None:
     wider = Embeddings(
         torch.cat([users, of_users[batch.users]], 1), torch.cat([items, of_items], 1)
     )
-    found = Telescoped(base=base, upper_bound=2.0)(Embeddings(users, items), batch)
-    expected = DensityRatio(upper_bound=2.0, backend="reference")(wider, batch)
+    found = Telescoped(base=base, upper_bound=upper_bound)(Embeddings(users, items), batch)
+    expected = DensityRatio(upper_bound=upper_bound, backend="reference")(wider, batch)
     assert found.item() == pytest.approx(expected.item(), rel=1e-6)
     for one, other in zip(
         torch.autograd.grad(found, [users, items]),
@@ -158,9 +159,13 @@ def test_users_who_choose_a_telescoped_model_do_not_judge_it(
     halves = telescoping.Halves.of(_some_pairs(), "random", np.random.default_rng(0))
     both = np.concatenate([halves.choosing, halves.judging])
     assert sorted(both) == np.flatnonzero(halves.held_out.user_degrees).tolist()
-    found = telescoping.compare(halves, seed=0)
+    found = telescoping.compare(halves, seed=0, rate=0.03)
     assert found["users"]["judging"] == len(halves.judging) < len(both)
     judged = {model: figures["ndcg@20"] for model, figures in found["judged"].items()}
+    _, base, _ = telescoping.find_base(halves)
+    of_judges = halves.table([base], halves.judging).metrics(np.ones(1))
+    assert judged["base"] == pytest.approx(of_judges["ndcg@20"])
+    assert judged["base"] != pytest.approx(halves.chosen_by(base))
     for gap in found["differences"]:
         assert gap["mean"] == pytest.approx(judged[gap["of"]] - judged[gap["from"]])
     assert judged["telescoped"] != judged["plain"]

@@ -46,7 +46,7 @@ BASES: dict[str, AnySolver] = {
 }
 KAPPAS = (0.0, 0.1, 0.3, 1.0)
 L2 = (0.045, 0.01)
-TENTH = 0.1
+TENTH, RATE = 0.1, 0.03
 EVERY, PATIENCE, MOST_EPOCHS = 3, 4, 90  # epochs between validations, and validations without gain
 LEAST_PAIRS = 5  # of an item among the users drawn: fewer are far from the density of all
 BLENDS = {
@@ -67,15 +67,18 @@ def main() -> None:
     options.add_argument("--seeds", default="0,1,2", help="Numbers with commas between them.")
     options.add_argument("--validation-by", default="random", help="random or last.")
     options.add_argument("--users", type=int, help="So many users, drawn at random; else all.")
+    options.add_argument("--learning-rate", type=float, default=RATE, help="Of the first step.")
     asked = options.parse_args()
     dataset, runs = load(asked.data), []
     for seed in map(int, asked.seeds.split(",")):
         rng = np.random.default_rng(seed)
         data = some_users(dataset.train, asked.users, rng) if asked.users else dataset.train
         with deterministic_threads():
-            runs.append(compare(Halves.of(data, asked.validation_by, rng), seed=seed))
-    about = {"validation_by": asked.validation_by, "users_drawn": asked.users, "runs": runs}
-    tell({"dataset": dataset.name, "data_sha256": dataset.train.sha256, **about})
+            halves = Halves.of(data, asked.validation_by, rng)
+            runs.append(compare(halves, seed=seed, rate=asked.learning_rate))
+    part = "" if asked.learning_rate == RATE else f"rate-{asked.learning_rate}"
+    about = {"dataset": dataset.name, "part": part, "data_sha256": dataset.train.sha256}
+    tell({**about, **vars(asked), "runs": runs})
 
 
 def some_users(data: Interactions, n_users: int, rng: np.random.Generator) -> Interactions:
@@ -170,11 +173,13 @@ class Trained(NamedTuple):
         return {"kappa": self.kappa, "l2": self.l2, "epochs": self.epoch, "ndcg@20": self.ndcg}
 
 
-def train(halves: Halves, base: FloatMatrix, kappa: float, l2: float, *, seed: int) -> Trained:
+def train(
+    halves: Halves, base: FloatMatrix, kappa: float, l2: float, *, seed: int, rate: float
+) -> Trained:
     """The best epoch of a model with κ times the base; without a base it is the library's own."""
     fixed = np.float32(kappa) * base
     risk = Telescoped(base=torch.from_numpy(fixed)) if kappa else DensityRatio()
-    schedule = Training(learning_rate=0.03, l2=l2, lr_schedule=InverseTimeDecay(120))
+    schedule = Training(learning_rate=rate, l2=l2, lr_schedule=InverseTimeDecay(120))
     settings, rng = Settings(risk=risk, training=schedule), np.random.default_rng(seed)
     run = GradientTraining.start(halves.train, settings, rng=rng, device=CPU)
     best, without_gain = Trained(0.0, kappa, l2, 0, Sum(fixed)), 0
@@ -199,14 +204,14 @@ def find_base(halves: Halves) -> tuple[str, Sum, dict[str, float]]:
     return best, Sum(standardise(solved[best].scores(np.arange(halves.train.n_users)))), tried
 
 
-def compare(halves: Halves, *, seed: int) -> dict[str, Any]:
+def compare(halves: Halves, *, seed: int, rate: float) -> dict[str, Any]:
     """Everything chosen by one half of the users, and judged by the other."""
     started = time.monotonic()
     name, base, tried = find_base(halves)
-    grid = [train(halves, base.fixed, k, l2, seed=seed) for k in KAPPAS for l2 in L2]
+    grid = [train(halves, base.fixed, k, l2, seed=seed, rate=rate) for k in KAPPAS for l2 in L2]
     plain = max((one for one in grid if not one.kappa), key=lambda one: one.ndcg)
     telescoped = max((one for one in grid if one.kappa), key=lambda one: one.ndcg)
-    second = train(halves, base.fixed, 0.0, plain.l2, seed=seed + 1000)
+    second = train(halves, base.fixed, 0.0, plain.l2, seed=seed + 1000, rate=rate)
     members = [plain.scorer, base, telescoped.scorer, second.scorer]
     choosing, judging = (halves.table(members, u) for u in (halves.choosing, halves.judging))
     weights = blend_weights(choosing)
