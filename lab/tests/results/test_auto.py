@@ -184,7 +184,33 @@ def test_auto_is_set_beside_all_presets_and_what_failed_is_named(tmp_path: Path)
 
 def test_where_nothing_was_measured_the_tables_say_so(tmp_path: Path) -> None:
     assert set(auto.tables(tmp_path).values()) == {"Not measured."}
+    assert auto.telescoping_table(tmp_path) == "Not measured."
     assert {row["R@20"] for row in rows(auto.default_table(tmp_path))} == {"not measured"}
+
+
+def test_a_telescoped_model_stands_beside_the_blend_with_its_differences(tmp_path: Path) -> None:
+    runs = [
+        {
+            "users": {"judging": 1000},
+            "base": {"chosen": "walk"},
+            "telescoped": {"kappa": kappa},
+            "judged": {name: metrics(0.1 + gap) for name in auto._TELESCOPED},
+            "differences": [
+                {"of": a, "from": b, "mean": -gap, "interval": [-gap - 0.004, -gap + 0.004]}
+                for a, b in auto._GAPS
+            ],
+        }
+        for kappa, gap in [(0.1, 0.001), (0.3, 0.005), (1.0, 0.006)]
+    ]
+    record = {"result": {"dataset": "gowalla", "runs": runs}}
+    write(tmp_path / "bench-telescoping-gowalla.json", record)
+    lines = rows(auto.telescoping_table(tmp_path))
+    found = {line["nDCG@20"]: [*line.values()][1] for line in lines}
+    half = HALF * np.std([0.001, 0.005, 0.006], ddof=1)
+    spread = f"± {half:.4f}".replace("0.", ".")
+    assert found["chosen κ"] == "0.1, 0.3, 1"
+    assert found["telescoped"] == f".1040 {spread}"
+    assert found["telescoped less blend"] == f"−.0040 {spread} (0 above 0, 2 below)"
 
 
 def test_the_record_of_a_fit_has_what_the_table_needs(

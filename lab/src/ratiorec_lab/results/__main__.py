@@ -27,6 +27,7 @@ def pages(root: Path) -> dict[Path, str]:
             "results": quality.method_table(found),
         },
         docs / "auto.md": auto.tables(results),
+        docs / "decisions.md": {"telescoping": auto.telescoping_table(results)},
         docs / "rivals.md": {"rivals": quality.rivals_table(found)},
         docs / "guide.md": {"intake": quality.intake_table(results)},
         docs / "performance.md": performance.tables(results),

@@ -1,7 +1,7 @@
 """Tables of the automatic choice: beside what was published, taken apart, and beside all presets.
 
 They come from `results/auto/*.json` (`ratiorec fit --record`), `results/presets/*.json` (the study
-`compare_all`) and `results/bench-blend_ablation-*.json`.
+`compare_all`), `results/bench-blend_ablation-*.json` and `results/bench-telescoping-*.json`.
 """
 
 from __future__ import annotations
@@ -250,6 +250,67 @@ def validation_table(runs: Iterable[Record]) -> str:
         for found in _by_way(runs)
     ]
     return markdown_table(headers, rows) if rows else f"{NOT_MEASURED.capitalize()}."
+
+
+# A base inside the risk, in the place of a blend.
+
+_TELESCOPED = {
+    "plain": "plain",
+    "base": "base",
+    "telescoped": "telescoped",
+    "blend": "blend of plain and base",
+    "with_telescoped": "blend of these and telescoped",
+    "with_second_plain": "blend of these and a second plain",
+}
+_GAPS = {
+    ("telescoped", "plain"): "telescoped less plain",
+    ("telescoped", "blend"): "telescoped less blend",
+    ("with_telescoped", "blend"): "blend with telescoped less blend",
+}
+
+
+def telescoping_table(folder: Path) -> str:
+    """nDCG@20 of users who chose nothing, and differences between two models for these users."""
+    paths = sorted(folder.glob("bench-telescoping-*.json"))
+    if not paths:
+        return f"{NOT_MEASURED.capitalize()}."
+    found = [json.loads(path.read_bytes())["result"] for path in paths]
+    headers = [
+        f"[{' '.join(filter(None, (one['dataset'], one.get('part'))))}](../results/{path.name})"
+        for path, one in zip(paths, found, strict=True)
+    ]
+    columns = [_telescoping_cells(one["runs"]) for one in found]
+    rows = [[name, *(cells[name] for cells in columns)] for name in columns[0]]
+    return markdown_table(["nDCG@20", *headers], rows)
+
+
+def _telescoping_cells(runs: Sequence[Record]) -> dict[str, str]:
+    """A column of the table."""
+    users = sorted({run["users"]["judging"] for run in runs})
+    return {
+        "seeds, users who judge": f"{len(runs)}, {users[0]:,} at least",
+        "chosen base": ", ".join(sorted({run["base"]["chosen"] for run in runs})),
+        "chosen κ": ", ".join(f"{run['telescoped']['kappa']:g}" for run in runs),
+        **{
+            title: _spread(run["judged"][model][NDCG] for run in runs)
+            for model, title in _TELESCOPED.items()
+        },
+        **{title: _gap(runs, *pair) for pair, title in _GAPS.items()},
+    }
+
+
+def _gap(runs: Sequence[Record], of: str, other: str) -> str:
+    """The mean over seeds with its interval, and in how many seeds users alone tell it from 0."""
+    found = [
+        gap for run in runs for gap in run["differences"] if (gap["of"], gap["from"]) == (of, other)
+    ]
+    means = [gap["mean"] for gap in found]
+    ends = Measured(tuple(means)).interval
+    spread = "" if ends is None else f" ± {figure((ends[1] - ends[0]) / 2)}"
+    signs = [(gap["interval"][0] > 0) - (gap["interval"][1] < 0) for gap in found]
+    seeds = f"{signs.count(1)} above 0, {signs.count(-1)} below"
+    mean = statistics.fmean(means)
+    return f"{'−' if mean < 0 else '+'}{figure(abs(mean))}{spread} ({seeds})"
 
 
 # All presets.
