@@ -11,7 +11,7 @@ import functools
 import sys
 from pathlib import Path
 
-from ratiorec_lab.results import auto, performance, quality
+from ratiorec_lab.results import auto, install, performance, quality
 from ratiorec_lab.results.summary import summary_table
 
 
@@ -28,6 +28,7 @@ def pages(root: Path) -> dict[Path, str]:
         },
         docs / "auto.md": auto.tables(results),
         docs / "decisions.md": {"telescoping": auto.telescoping_table(results)},
+        docs / "install.md": install.tables(results),
         docs / "rivals.md": {"rivals": quality.rivals_table(found)},
         docs / "guide.md": {"intake": quality.intake_table(results)},
         docs / "performance.md": performance.tables(results),
