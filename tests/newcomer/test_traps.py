@@ -151,7 +151,6 @@ def test_a_budget_that_is_too_short_is_told(
 # --- found by the walk of test_first_hour ----------------------------------------------------
 
 
-@pytest.mark.xfail(reason="numpy 2.0.0 to 2.4.6 crashes on a bad date among over 500")
 def test_a_bad_date_in_a_long_log_is_told(tmp_path: Path) -> None:
     rows = [*shop_rows(), ("not-a-date", "1", "SKU00003-TAPE", "FR", "C00003")]
     write_shop_log(tmp_path / "log.csv", rows)

@@ -25,10 +25,24 @@ from ratiorec.errors import (
     StorageError,
 )
 from ratiorec.model.artifact import Artifact
+from ratiorec.presets import PRESETS
 from ratiorec.scorers import InnerProduct
-from ratiorec.settings import Settings, Training, UserBatches
+from ratiorec.settings import (
+    AutoSettings,
+    BlendMember,
+    BlendSettings,
+    Settings,
+    Training,
+    UserBatches,
+)
 from ratiorec.training.checkpoint import Checkpoints
-from ratiorec.training.experiment import TrainingLog, find_device, fit, result_record
+from ratiorec.training.experiment import (
+    TrainingLog,
+    find_device,
+    fit,
+    result_record,
+    weights_note,
+)
 from ratiorec.training.fit import EpochFinished, FitOptions, StepTaken
 from support.small_data import interactions
 
@@ -116,11 +130,16 @@ def test_the_card_names_a_preset_only_where_one_was_used(model: Artifact) -> Non
     assert fit(DATASET, preset="popularity", device="cpu").card["preset"] == "popularity"
 
 
-def test_whoever_gives_weights_is_warned_that_no_model_uses_them() -> None:
-    weights = np.ones(DATASET.train.n_pairs, np.float32)
+def test_models_that_do_not_use_weights_are_named() -> None:
+    weights = np.arange(1, DATASET.train.n_pairs + 1, dtype=np.float32)
     weighted = dataclasses.replace(DATASET.train, weights=weights)
-    with pytest.warns(UserWarning, match="change no model yet"):
-        fit(weighted, preset="popularity", device="cpu")
+    members = [BlendMember(name, 0.5, 1, 0, PRESETS[name]) for name in ("walk", "graph-filter")]
+    blend = BlendSettings(tuple(members))
+    expected = "graph-filter counts all pairs alike: their weights do not change the model"
+    assert weights_note(weighted, blend) == expected
+    assert weights_note(DATASET.train, blend) is None
+    for settings in (PRESETS["dregn-cf"], PRESETS["dregn-cf-static"], AutoSettings()):
+        assert weights_note(weighted, settings) is None
 
 
 def test_card_and_settings_are_plain_json(model: Artifact) -> None:

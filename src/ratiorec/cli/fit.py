@@ -199,22 +199,16 @@ def _train(
             progress(event)
             tell(event)
 
-        try:
-            return run_fit(
-                dataset,
-                preset=preset,
-                settings=settings,
-                seed=seed,
-                device=device,
-                options=fit_options,
-                observe=observe,
-                stop_requested=stop_requested,
-            )
-        except ConfigError as error:
-            if error.where == "--validation" and dataset.train.user_degrees.max() < 2:
-                # of one pair no share can be held out
-                error.wanted = "users with two items or more, or 0 to train without validation"
-            raise
+        return run_fit(
+            dataset,
+            preset=preset,
+            settings=settings,
+            seed=seed,
+            device=device,
+            options=fit_options,
+            observe=observe,
+            stop_requested=stop_requested,
+        )
 
 
 def _write_record(model: Artifact, path: Path, validation: float, started_from: str | None) -> None:

@@ -259,11 +259,14 @@ def split_for_validation(
     split = hold_out(data, fraction, by=by, rng=rng)
     held_out = split.judged
     if held_out.n_pairs == 0:
+        most = int(data.user_degrees.max())
         raise ConfigError(
             "no pair is left for validation",
             where="--validation",
-            found=f"{fraction} of users with at most {int(data.user_degrees.max())} pairs",
-            wanted="a larger share, or 0 to train for the configured epochs",
+            found=f"{fraction} of users with at most {most} pair{'s' if most > 1 else ''}",
+            # of one pair no share can be held out
+            wanted=f"{'a larger share' if most > 1 else 'users with two items or more'}, "
+            "or 0 to train without validation",
         )
     judged = np.flatnonzero(held_out.user_degrees)
     n_users = min(MOST_VALIDATION_USERS, most_users or MOST_VALIDATION_USERS)

@@ -134,7 +134,7 @@ def test_a_folder_without_tables_is_still_a_lightgcn_folder(tmp_path: Path) -> N
         load(tmp_path)
 
 
-@pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT)])
+@pytest.mark.parametrize("content", [TEXT, gzip.compress(TEXT)], ids=["plain", "gzip"])
 def test_text_is_read_from_standard_input(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
     for _ in range(2):  # it is not closed by the first reading
         stdin = io.TextIOWrapper(io.BufferedReader(io.BytesIO(content)))  # type: ignore[arg-type]

@@ -209,7 +209,9 @@ def quick_times(cells: list[bytes], *, is_date: bool | None) -> Times | None:
         is_plain = joined.count(b"-") == 2 * len(cells) and b"+" not in joined
         if is_date is False or not is_plain or min(map(len, cells), default=0) < 10:
             return None
-        moments = np.strings.rstrip(np.array(cells, dtype="S"), b"Z").astype("M8[us]")
+        stamps = np.strings.rstrip(np.array(cells, dtype="S"), b"Z")
+        # by way of objects: a cast of many bytes crashes the process where one is no date
+        moments = stamps.astype(object).astype("M8[us]")
     except (ValueError, OverflowError):
         return None
     return None if np.isnat(moments).any() else Times(moments.astype(np.int64), True)
