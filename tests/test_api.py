@@ -176,3 +176,21 @@ def test_a_notebook_shows_a_line_that_is_replaced(monkeypatch: pytest.MonkeyPatc
     assert 'value="1"' in shown[0]["text/html"]
     assert "<b>" not in shown[0]["text/html"]
     assert len(shown) == 1
+
+
+def test_what_was_read_is_said_to_whoever_watches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "shop.csv"
+    file.write_text("customer,sku,qty\nann,tea,1\nann,jam,2\nbob,tea,1\nbob,jam,3\n")
+    line = "user = 'customer', item = 'sku', weight = 'qty'; 4 rows"
+    pairs = rr.read(file, progress=True)
+    assert line in capsys.readouterr().err
+    rr.fit(file, preset="popularity", validation=0, progress=True)
+    assert line in capsys.readouterr().err
+    rr.fit(pairs, preset="popularity", validation=0, progress=True)
+    assert "read" not in capsys.readouterr().err  # it was said when it was read
+    rr.read(file)
+    assert capsys.readouterr().err == ""  # nobody watches
+    assert pairs.reading is not None
+    assert line in pairs.reading.lines()[0]

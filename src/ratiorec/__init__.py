@@ -36,7 +36,7 @@ _HOME = {
     "evaluate": "ratiorec.api",
     "fit": "ratiorec.api",
     "load": "ratiorec.data.benchmarks",
-    "read": "ratiorec.data.formats",
+    "read": "ratiorec.api",
 }
 
 __all__ = [
@@ -61,9 +61,9 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from ratiorec.api import PresetComparison, compare, evaluate, fit
+    from ratiorec.api import PresetComparison, compare, evaluate, fit, read
     from ratiorec.data.benchmarks import load
-    from ratiorec.data.formats import Columns, read
+    from ratiorec.data.formats import Columns
     from ratiorec.data.interactions import Dataset, Interactions
     from ratiorec.data.vocabulary import Vocabulary
     from ratiorec.errors import RatiorecError

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ratiorec.config import preset as preset_settings
 from ratiorec.config import resolve
+from ratiorec.data import formats
 from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.errors import ConfigError, DataError, unknown_choice
@@ -19,7 +20,7 @@ from ratiorec.evaluation.evaluate import Report
 from ratiorec.model.artifact import Artifact
 from ratiorec.plain import html_table, text_table
 from ratiorec.presets import AUTO
-from ratiorec.progress import progress_bar
+from ratiorec.progress import progress_bar, say_lines
 from ratiorec.settings import AnySettings
 from ratiorec.training.auto import DEFAULT_SECONDS
 from ratiorec.training.compare import PresetResult, compare_presets, ranked, with_test_part
@@ -70,13 +71,14 @@ def fit(
                 wanted=wanted,
             )
         settings = resolve(preset_settings(preset), settings)
+    dataset = _read_dataset(data, shown=progress)
     chosen = with_named(options, named)
     is_auto = settings is None and preset in (None, AUTO)
     with progress_bar(
         _budget(chosen, is_auto=is_auto), shown=progress if observe is None else False
     ) as bar:
         return train(
-            dataset_of(data),
+            dataset,
             preset=preset,
             settings=settings,
             seed=seed,
@@ -121,7 +123,7 @@ def compare(
         progress: Whether to show a bar; by default in a terminal or a notebook.
         **named: Fields of `options` by their names, such as max_seconds=30.
     """
-    given, chosen = dataset_of(data), with_named(options, named)
+    given, chosen = _read_dataset(data, shown=progress), with_named(options, named)
     if test is not None:
         given = _with_test(given, _pairs_of(test))
     judged = with_test_part(given, test_share, seed=seed, by=chosen.validation_by or "random")
@@ -189,6 +191,27 @@ class PresetComparison:
 
     def _failures(self) -> list[str]:
         return [f"{r.preset} could not run: {r.error}" for r in self.results if r.error]
+
+
+def read(source: str | Path, *, progress: bool | None = None, **options: Any) -> Interactions:
+    """Pairs of a file, as `ratiorec.data.formats.read` gives them.
+
+    In a terminal or a notebook it also says which columns were taken and what became of the rows,
+    which is always in `reading` of the result; `progress` says so whatever there is, or never.
+    """
+    data = formats.read(source, **options)
+    if data.reading is not None:
+        say_lines(data.reading.lines(), shown=progress)
+    return data
+
+
+def _read_dataset(data: Any, *, shown: bool | None) -> Dataset:
+    """Pairs from anything that holds some; what is read here is said."""
+    dataset = dataset_of(data)
+    reading = dataset.train.reading
+    if not isinstance(data, Interactions | Dataset) and reading is not None:
+        say_lines(reading.lines(), shown=shown)
+    return dataset
 
 
 def dataset_of(data: Any) -> Dataset:

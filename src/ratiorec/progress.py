@@ -7,7 +7,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from html import escape
@@ -174,6 +174,13 @@ def progress_bar(
         return
     with FitProgress(max_seconds, prefix=prefix, shown=shown, lines=False) as bar:
         yield bar
+
+
+def say_lines(lines: Iterable[str], *, shown: bool | None = None) -> None:
+    """Lines on standard error, where a bar would be shown as well."""
+    console = Console(stderr=True)
+    if (console.is_terminal or console.is_jupyter) if shown is None else shown:
+        print(*lines, sep="\n", file=sys.stderr)
 
 
 class _NotebookBar:
