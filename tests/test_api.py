@@ -194,3 +194,14 @@ def test_what_was_read_is_said_to_whoever_watches(
     assert capsys.readouterr().err == ""  # nobody watches
     assert pairs.reading is not None
     assert line in pairs.reading.lines()[0]
+
+
+def test_messages_are_spelt_as_python_in_python() -> None:
+    for options in ({"max_seconds": -1}, {"validation_by": "tomorrow"}, {"memory_mb": -5}):
+        (name,) = options
+        with pytest.raises(rr.RatiorecError) as refused:
+            rr.fit(LOG, preset="popularity", **options)
+        assert f"(where: {name};" in str(refused.value)
+        assert "--" not in str(refused.value)
+        flag = "--" + name.replace("_", "-")
+        assert f"(where: {flag};" in refused.value.message

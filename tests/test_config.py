@@ -447,7 +447,7 @@ def test_a_file_may_name_its_preset(tmp_path: Path) -> None:
 
 
 def test_the_automatic_choice_has_no_settings_to_change() -> None:
-    with pytest.raises(ConfigError, match=r"--preset auto.*training\.l2=1"):
+    with pytest.raises(ConfigError, match=r'preset="auto".*training\.l2=1'):
         named_settings(None, assignments=["training.l2=1"])
 
 

@@ -26,12 +26,17 @@ from __future__ import annotations
 import difflib
 import importlib
 import math
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 
 class RatiorecError(Exception):
-    """A mistake with a message in four parts."""
+    """A mistake with a message in four parts.
+
+    The parts name options as flags, `--max-seconds`; whoever reads the message in Python sees
+    `max_seconds`.
+    """
 
     def __init__(self, what: str, *, where: str, found: str, wanted: str) -> None:
         self.what = what
@@ -40,8 +45,36 @@ class RatiorecError(Exception):
         self.wanted = wanted
         super().__init__(str(self))
 
+    @property
+    def message(self) -> str:
+        """The four parts as they are."""
+        return self._told(str)
+
     def __str__(self) -> str:
-        return f"{self.what} (where: {self.where}; found: {self.found}; wanted: {self.wanted})"
+        return self._told(_without_flags)
+
+    def _told(self, spelt: Callable[[str], str]) -> str:
+        where, wanted = spelt(self.where), spelt(self.wanted)
+        return f"{self.what} (where: {where}; found: {self.found}; wanted: {wanted})"
+
+
+def _without_flags(text: str) -> str:
+    """Flags as arguments of Python, but for those of a whole command.
+
+    >>> _without_flags("a larger --validation, or --validation-by random")
+    'a larger validation, or validation_by="random"'
+    >>> _without_flags("ratiorec recommend MODEL --all")
+    'ratiorec recommend MODEL --all'
+    """
+    if _COMMAND.search(text):
+        return text
+    text = _CHOICE.sub(lambda found: f'{found[1].replace("-", "_")}="{found[2]}"', text)
+    return _FLAG.sub(lambda found: found[1].replace("-", "_"), text)
+
+
+_FLAG = re.compile(r"(?<![\w-])--([a-z]+(?:-[a-z]+)*)")
+_CHOICE = re.compile(r"(?<![\w-])--(preset|validation-by|to|track) ([a-z][\w-]*)")
+_COMMAND = re.compile(r"\b(?:ratiorec|pip|git) [a-z]")
 
 
 class DataError(RatiorecError, ValueError):

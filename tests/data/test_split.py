@@ -238,7 +238,7 @@ def test_a_split_by_order_has_no_clock_for_a_cut_in_time() -> None:
 def test_what_cannot_be_held_out_is_told_by_the_option() -> None:
     bare = dataclasses.replace(timed([(0, 0, 0), (0, 1, 0)]), timestamps=None)
     for by, found in (("time", "no timestamps"), ("last", "neither timestamps nor an order")):
-        with pytest.raises(DataError, match="or --validation-by random") as caught:
+        with pytest.raises(DataError, match='or validation_by="random"') as caught:
             hold_out(bare, 0.5, by=by, rng=np.random.default_rng(0))
         assert (caught.value.where, caught.value.found) == (f"--validation-by {by}", found)
 
@@ -335,11 +335,11 @@ def test_a_cut_that_cannot_be_read_is_told() -> None:
     assert held_out_items(cut_in_time(data, 0.1, at="2")(data), 0) == [1]
     with pytest.raises(DataError, match=r"no dates.*numbers from 1 to 2"):
         cut_in_time(data, 0.1, last_days=3)
-    with pytest.raises(ConfigError, match="where: --at; found: 'May'; wanted: a date such as"):
+    with pytest.raises(ConfigError, match="where: at; found: 'May'; wanted: a date such as"):
         cut_in_time(dated, 0.1, at="May")
-    with pytest.raises(ConfigError, match="where: --at, --last-days; found: both"):
+    with pytest.raises(ConfigError, match="where: at, last_days; found: both"):
         cut_in_time(dated, 0.1, at="2026-05-01", last_days=3)
-    with pytest.raises(ConfigError, match="where: --last-days"):
+    with pytest.raises(ConfigError, match="where: last_days"):
         cut_in_time(dated, 0.1, last_days=0)
 
 

@@ -176,7 +176,7 @@ def test_the_same_vectors_come_of_the_same_model() -> None:
 
 @pytest.mark.parametrize("dimension", [0, 2001])
 def test_a_length_that_vectors_cannot_have_is_refused(dimension: int) -> None:
-    with pytest.raises(ConfigError, match="where: --dimension"):
+    with pytest.raises(ConfigError, match="where: dimension"):
         LowRank(dimension)
 
 

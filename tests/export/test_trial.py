@@ -114,11 +114,11 @@ def test_a_refusal_tells_the_best_that_was_tried() -> None:
 @pytest.mark.parametrize(
     ("settings", "where"),
     [
-        ({"k": 0}, "--k"),
-        ({"n_users": 0}, "--sample"),
-        ({"min_recall": 1.5}, "--min-recall"),
-        ({"min_recall": float("nan")}, "--min-recall"),
-        ({"seed": -1}, "--seed"),
+        ({"k": 0}, "k"),
+        ({"n_users": 0}, "sample"),
+        ({"min_recall": 1.5}, "min_recall"),
+        ({"min_recall": float("nan")}, "min_recall"),
+        ({"seed": -1}, "seed"),
     ],
 )
 def test_a_trial_that_judges_nothing_is_refused(settings: dict[str, Any], where: str) -> None:

@@ -63,7 +63,7 @@ def test_a_blend_of_inner_products_and_popularity_is_exact_but_for_a_constant_of
 
 @pytest.mark.parametrize("model", [model_of("inner_product"), blend_of("item_factors")])
 def test_exact_vectors_have_no_other_dimension(model: Artifact) -> None:
-    with pytest.raises(ConfigError, match="where: --dimension; found: 8, of a model with"):
+    with pytest.raises(ConfigError, match="where: dimension; found: 8, of a model with"):
         Vectors.of(model, dimension=8)
 
 

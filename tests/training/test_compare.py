@@ -432,5 +432,5 @@ def test_a_test_part_is_drawn_like_the_validation_pairs() -> None:
     last = with_test_part(whole, 0.2, by="last")
     assert last.test is not None
     assert last.test.sha256 == LeaveLast(fraction=0.2)(whole.train).held_out.sha256
-    with pytest.raises(DataError, match="where: --validation-by time"):
+    with pytest.raises(DataError, match='where: validation_by="time"'):
         with_test_part(whole, 0.2, by="time")

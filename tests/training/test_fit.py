@@ -291,7 +291,7 @@ def test_a_checkpoint_is_of_the_pairs_that_were_held_out(tmp_path: Path) -> None
 
 
 def test_an_unknown_way_to_draw_validation_pairs_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--validation-by.*did you mean last"):
+    with pytest.raises(ConfigError, match=r"validation_by.*did you mean last"):
         FitOptions(validation_by="lst")
 
 

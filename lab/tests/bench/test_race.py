@@ -215,7 +215,7 @@ def test_a_file_and_then_settings_are_laid_over_a_preset(tmp_path: Path) -> None
 
 
 def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
-    with pytest.raises(ConfigError, match=r"where: --presets; .*did you mean lightgcn\?"):
+    with pytest.raises(ConfigError, match=r"where: presets; .*did you mean lightgcn\?"):
         settings_of("lightgnc:batches.n_pairs=2048")
 
 

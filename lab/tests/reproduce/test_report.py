@@ -153,7 +153,7 @@ def test_some_cells_can_be_asked_for_by_name_or_pattern() -> None:
 
 
 def test_a_name_of_no_cell_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"--only.*did you mean dregn-cf\?"):
+    with pytest.raises(ConfigError, match=r"only.*did you mean dregn-cf\?"):
         names("all", only=["dregncf"])
     with pytest.raises(ConfigError, match="of which this target has none"):
         names("table-datasets", only=["dregn-cf"])

@@ -237,4 +237,4 @@ def _say(error: RatiorecError) -> None:
     is_option = "_" in error.where and error.where in _option_names(typer.main.get_command(app))
     error.where = flag(error.where) if is_option else with_flags(error.where)
     error.wanted = with_flags(error.wanted)
-    typer.echo("ratiorec: " + " ".join(str(error).split("\n")), err=True)
+    typer.echo("ratiorec: " + " ".join(error.message.split("\n")), err=True)
