@@ -41,7 +41,7 @@ def test_a_port_that_is_free_is_found_and_a_taken_one_refused() -> None:
         listener.listen()
         port = listener.getsockname()[1]
         assert address_of(listener) == f"http://127.0.0.1:{port}"
-        with pytest.raises(ConfigError, match=f"--port {port}; found: Address already in use"):
+        with pytest.raises(ConfigError, match=f"port {port}; found: Address already in use"):
             bind("127.0.0.1", port)
 
 

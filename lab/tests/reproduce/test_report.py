@@ -162,12 +162,12 @@ def test_a_name_of_no_cell_is_refused() -> None:
 @pytest.mark.parametrize(
     ("given", "where"),
     [
-        ({"seeds": (0, 0)}, "--seeds"),
-        ({"seeds": ()}, "--seeds"),
-        ({"seeds": (-1,)}, "--seeds"),
-        ({"datasets": ("gowalla", "gowalla")}, "--datasets"),
-        ({"datasets": ()}, "--datasets"),
-        ({"protocol": "both"}, "--protocol"),
+        ({"seeds": (0, 0)}, "seeds"),
+        ({"seeds": ()}, "seeds"),
+        ({"seeds": (-1,)}, "seeds"),
+        ({"datasets": ("gowalla", "gowalla")}, "datasets"),
+        ({"datasets": ()}, "datasets"),
+        ({"protocol": "both"}, "protocol"),
     ],
 )
 def test_an_impossible_plan_is_refused(given: dict[str, tuple[int, ...]], where: str) -> None:
