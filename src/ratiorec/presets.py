@@ -93,7 +93,7 @@ PRESETS: Mapping[str, ModelSettings] = MappingProxyType(
         ),
         # a ratio that cannot exceed 5, in place of the bound on the term (theory, B7)
         "dregn-cf-relative": Settings(
-            risk=DensityRatio(RelativeRatio(mixing=0.2), upper_bound=math.inf)
+            risk=DensityRatio(RelativeRatio(mixing=0.05), upper_bound=math.inf)
         ),
         # the same risk on free vectors: no graph, cheaper steps
         "dre-mf": Settings(encoder=Factorisation()),

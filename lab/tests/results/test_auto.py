@@ -51,6 +51,7 @@ def line(preset: str, ndcg: float | None, **given: Any) -> dict[str, Any]:
     error = None if ndcg else "DataError: too many items"
     found = {
         "preset": preset,
+        "settings": {},
         "error": error,
         "stopped_by": "no gain",
         "test": metrics(ndcg) if ndcg else None,
@@ -163,10 +164,11 @@ def test_both_ways_of_validating_stand_side_by_side(tmp_path: Path) -> None:
 def test_auto_is_set_beside_all_presets_and_what_failed_is_named(tmp_path: Path) -> None:
     cut = line("lightgcn", 0.12, stopped_by="time budget")
     write_presets(tmp_path, "ml-100k", line("auto", 0.21), line("ease", 0.2))
-    write_presets(tmp_path, "gowalla", line("ease", None), line("walk", 0.15), cut)
+    left = line("wmf", 0.1, settings={"solver": {"kind": "wmf", "dimension": 1}})
+    write_presets(tmp_path, "gowalla", line("ease", None), line("walk", 0.15), cut, left)
     for seed, ndcg in enumerate((0.14, 0.15)):
         write_fit(tmp_path, "gowalla", seed, ndcg)
-    table, marked, told = auto.tables(tmp_path)["auto-presets"].split("\n\n")
+    table, *marks, told = auto.tables(tmp_path)["auto-presets"].split("\n\n")
     found = {row.pop("R@20 / nDCG@20, seconds of the fit"): row for row in rows(table)}
     assert list(found) == ["**`auto`**", *(f"`{name}`" for name in PRESETS)]
     assert found["**`auto`**"]["gowalla"].endswith("/ .1450 ± .0635, 60.5 s")
@@ -174,7 +176,8 @@ def test_auto_is_set_beside_all_presets_and_what_failed_is_named(tmp_path: Path)
     assert found["`ease`"] == {"gowalla": "could not run", "ml-100k": ".2000 / .2000, 2 s"}
     assert found["`lightgcn`"]["gowalla"] == f".1200 / .1200, 2 s{auto.CUT}"
     assert found["`walk`"]["ml-100k"] == "not measured"
-    assert marked.startswith(auto.CUT)
+    assert found["`wmf`"]["gowalla"] == f".1000 / .1000, 2 s{auto.OUTDATED}"
+    assert [mark[0] for mark in marks] == [auto.CUT, auto.OUTDATED]
     assert told.splitlines() == [
         "- gowalla: nDCG@20 of `auto` is .1450, −3.3 % beside `walk` alone.",
         "- ml-100k: nDCG@20 of `auto` is .2100, +5.0 % beside `ease` alone.",

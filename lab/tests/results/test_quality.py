@@ -15,6 +15,7 @@ from ratiorec_lab.reproduce.plan import Plan
 from ratiorec_lab.reproduce.records import CellFiles
 from ratiorec_lab.results.quality import (
     OUTDATED,
+    alternatives_table,
     intake_table,
     lines,
     method_table,
@@ -201,3 +202,20 @@ def test_the_evidence_of_a_public_split_is_a_line(tmp_path: Path) -> None:
         "| gowalla | +0.081 (t = 18.7) | -0.002 (t = -0.4) | +0.081 (t = 18.7) | 54.3% of 41,382 "
         "| 0.23 | .2114 / .1733 / .1640 |"
     )
+
+
+def test_alternatives_stand_beside_each_other_with_the_best_in_bold(tmp_path: Path) -> None:
+    found = [
+        {"encoder.n_layers": value, "seed": seed, "validation": {"ndcg@20": ndcg}}
+        for value, seed, ndcg in [(1, 0, 0.1), (2, 0, 0.3), (1, 1, 0.3), (2, 1, 0.2)]
+    ]
+    rules = [{"seed": 0, "rules": {"mean": {"ndcg@20": 0.2}, "step": {"ndcg@20": 0.1}}}]
+    for part, runs in {"layers": found, "fold-in": rules}.items():
+        result = {"dataset": "gowalla", "part": part, "found": runs}
+        path = tmp_path / f"bench-alternatives-gowalla-{part}.json"
+        path.write_text(json.dumps({"result": result}))
+    first, second = rows(alternatives_table(tmp_path))
+    assert (first["what"], first["seeds"]) == ("fold-in", "1")
+    assert first["validation nDCG@20 of each"] == "mean: **.2000**; step: .1000"
+    assert (second["what"], second["seeds"]) == ("layers", "2")
+    assert second["validation nDCG@20 of each"] == "1: .2000; 2: **.2500**"

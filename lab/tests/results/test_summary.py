@@ -18,6 +18,14 @@ def test_the_default_the_papers_method_and_rivals_stand_side_by_side(tmp_path: P
         test = metrics(ndcg, recall=0.2)
         record = {"dataset": "gowalla", "seed": seed, "test": test, "machine": machine}
         (tmp_path / "auto" / f"{seed}.json").write_text(json.dumps(record))
+    alone = [
+        {"preset": "ease", "test": None},
+        {"preset": "item-knn", "test": metrics(0.11, recall=0.12)},
+    ]
+    (tmp_path / "presets").mkdir()
+    (tmp_path / "presets" / "x.json").write_text(
+        json.dumps({"dataset": "amazon-cds", "results": alone})
+    )
     first, best, ours, published, *rivals = rows(summary_table(tmp_path))
     assert first["gowalla"] == "**.2000 / .1700**"
     assert first["yelp2018"] == "not measured"
@@ -26,6 +34,10 @@ def test_the_default_the_papers_method_and_rivals_stand_side_by_side(tmp_path: P
     assert ours["gowalla"] == "not measured"
     assert published["gowalla"] == "none"  # beside what is not measured nothing is shown
     assert [row["R@20 / nDCG@20"] for row in rivals] == [f"`--preset {n}`" for n in RIVALS]
+    by_name = dict(zip(RIVALS, rivals, strict=True))
+    assert by_name["item-knn"]["amazon-cds"] == ".1200 / .1100"
+    assert by_name["ease"]["amazon-cds"] == "did not fit"
+    assert by_name["ease"]["gowalla"] == "not measured"
 
 
 def test_the_papers_figures_stand_below_ours() -> None:

@@ -29,7 +29,10 @@ def pages(root: Path) -> dict[Path, str]:
         docs / "auto.md": auto.tables(results),
         docs / "decisions.md": {"telescoping": auto.telescoping_table(results)},
         docs / "install.md": install.tables(results),
-        docs / "rivals.md": {"rivals": quality.rivals_table(found)},
+        docs / "rivals.md": {
+            "rivals": quality.rivals_table(found),
+            "alternatives": quality.alternatives_table(results),
+        },
         docs / "guide.md": {"intake": quality.intake_table(results)},
         docs / "performance.md": performance.tables(results),
         docs / "production.md": {"serving": performance.serving_table(results)},

@@ -14,12 +14,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from ratiorec.config import preset as settings_of
+from ratiorec.config import to_table
 from ratiorec.presets import AUTO, PRESETS
 from ratiorec_lab.reproduce.exhibits import Measured
 from ratiorec_lab.reproduce.published import METRICS
 from ratiorec_lab.reproduce.records import machine_of
 from ratiorec_lab.reproduce.wording import difference_text, figure
-from ratiorec_lab.results.quality import with_interval
+from ratiorec_lab.results.quality import OUTDATED, has_other_values, with_interval
 from ratiorec_lab.tables import in_seconds, markdown_table
 
 Record = dict[str, Any]
@@ -335,8 +337,11 @@ def presets_table(folder: Path) -> str:
         if line["error"]
     ]
     text = markdown_table(["R@20 / nDCG@20, seconds of the fit", *presets], rows)
-    cut = f"\n\n{CUT} stopped by its time budget." if CUT in text else ""
-    return "\n\n".join([text + cut, "\n".join(f"- {note}" for note in notes if note)]).strip()
+    marks = [f"{CUT} stopped by its time budget."] if CUT in text else []
+    marks += (
+        [f"{OUTDATED} with settings that the preset has left since."] if OUTDATED in text else []
+    )
+    return "\n\n".join([text, *marks, "\n".join(f"- {note}" for note in notes if note)]).strip()
 
 
 def _auto_fits(name: str, lines: Mapping[str, Record], folder: Path) -> list[Record]:
@@ -358,7 +363,8 @@ def _preset_cell(line: Record | None) -> str:
     if line["error"]:
         return "could not run"
     cut = CUT * (line["stopped_by"] == "time budget")
-    return f"{_both(line['test'])}, {in_seconds(line['seconds']['total'])}{cut}"
+    left = OUTDATED * has_other_values(line["settings"], to_table(settings_of(line["preset"])))
+    return f"{_both(line['test'])}, {in_seconds(line['seconds']['total'])}{cut}{left}"
 
 
 def _against_best(name: str, found: Sequence[Record], lines: Mapping[str, Record]) -> str:

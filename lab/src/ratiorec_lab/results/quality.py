@@ -321,3 +321,39 @@ def _split_row(found: Record) -> list[str]:
         f"{found['place_and_share_in_test']['correlation']:.2f}",
         " / ".join(figure(recall[name]) for name in ("random tenth", "last tenth", "test")),
     ]
+
+
+# Alternatives to what presets have, from the files of the study `alternatives`.
+
+
+def alternatives_table(folder: Path) -> str:
+    """Validation nDCG@20 of every value, the best of each data set in bold."""
+    paths = sorted(folder.glob("bench-alternatives-*.json"))
+    found = [json.loads(path.read_bytes())["result"] for path in paths]
+    rows = [
+        [one["part"], one["dataset"], str(len({run["seed"] for run in one["found"]})), _values(one)]
+        for one in sorted(found, key=lambda one: (one["part"], one["dataset"]))
+    ]
+    return markdown_table(["what", "data set", "seeds", "validation nDCG@20 of each"], rows)
+
+
+def _values(study: Record) -> str:
+    """`0.05: .1008, 0.1: .0990`, means over the seeds."""
+    by_value: dict[str, list[float]] = {}
+    for run in study["found"]:
+        rules = run.get("rules") or {_value(run): run["validation"]}
+        for value, metrics in rules.items():
+            by_value.setdefault(value, []).append(metrics["ndcg@20"])
+    means = {value: statistics.fmean(found) for value, found in by_value.items()}
+    best = max(means.values())
+    told = {value: figure(mean) for value, mean in means.items()}
+    return "; ".join(
+        f"{value}: **{told[value]}**" if mean == best else f"{value}: {told[value]}"
+        for value, mean in means.items()
+    )
+
+
+def _value(run: Record) -> str:
+    """Of the one key that is the name of a setting."""
+    (name,) = (key for key in run if "." in key)
+    return f"{run[name]:g}"

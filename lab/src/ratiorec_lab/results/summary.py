@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ratiorec_lab.reproduce.published import METRICS
 from ratiorec_lab.reproduce.wording import figure
-from ratiorec_lab.results.auto import BEST_PUBLISHED, NOT_MEASURED, auto_records
+from ratiorec_lab.results.auto import BEST_PUBLISHED, NOT_MEASURED, auto_records, preset_records
 from ratiorec_lab.results.quality import Line, lines
 from ratiorec_lab.tables import markdown_table
 
@@ -19,6 +19,7 @@ RIVALS = ("lightgcn", "ease", "item-knn", "implicit-als", "popularity")
 def summary_table(folder: Path) -> str:
     """R@20 / nDCG@20, means over seeds; a column for each data set with published figures."""
     found = {line.key[:2]: line for line in sorted(lines(folder), key=lambda x: x.is_on_gpu)}
+    beside_all = _beside_all_presets(folder)
     rows = {
         "**the default**: a blend": _default(folder),
         "best published single model": {
@@ -28,7 +29,10 @@ def summary_table(folder: Path) -> str:
         },
         f"the paper's method, `--preset {PAPER}`": _measured(found, PAPER),
         "the paper's method, published": _published(found),
-        **{f"`--preset {name}`": _measured(found, name) for name in RIVALS},
+        **{
+            f"`--preset {name}`": beside_all.get(name, {}) | _measured(found, name)
+            for name in RIVALS
+        },
     }
     cells = [
         [name, *(row.get(dataset, _missing(name)) for dataset in BEST_PUBLISHED)]
@@ -51,6 +55,16 @@ def _default(folder: Path) -> dict[str, str]:
         name: "**" + " / ".join(figure(statistics.fmean(t[m] for t in of)) for m in METRICS) + "**"
         for name, of in tests.items()
     }
+
+
+def _beside_all_presets(folder: Path) -> dict[str, dict[str, str]]:
+    """What the study of all presets found, with one seed, by preset and data set."""
+    found: dict[str, dict[str, str]] = {}
+    for dataset, presets in preset_records(folder).items():
+        for name, line in presets.items():
+            told = line["test"] and " / ".join(figure(line["test"][metric]) for metric in METRICS)
+            found.setdefault(name, {})[dataset] = told or "did not fit"
+    return found
 
 
 def _measured(found: Mapping[tuple[str, str], Line], preset: str) -> dict[str, str]:

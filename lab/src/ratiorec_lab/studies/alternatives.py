@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ SETTINGS = {
     "layers": Setting("items-only", "encoder.n_layers", (1, 2, 3)),
 }
 FOLD_IN = "fold-in"
+SOFTMAX = to_table(preset("softmax"))
 
 
 def main() -> None:
@@ -56,6 +58,7 @@ def main() -> None:
     options.add_argument("--data", default="gowalla")
     options.add_argument("--of", choices=(*SETTINGS, FOLD_IN), default="mixing")
     options.add_argument("--device", default="auto")
+    options.add_argument("--dimension", type=int, default=512, help="Of softmax, for fold-in.")
     options.add_argument("--seeds", default="0", help="Numbers with commas between them.")
     options.add_argument("--max-seconds", type=float, default=120.0, help="Of each fit.")
     options.add_argument("--validation-by", default="last", help="random or last.")
@@ -70,7 +73,9 @@ def main() -> None:
     found = []
     for seed in map(int, asked.seeds.split(",")):
         if asked.of == FOLD_IN:
-            found.append({"seed": seed, "rules": compare_rules(data, limits, seed, device)})
+            found.append(
+                {"seed": seed, "rules": compare_rules(data, limits, seed, device, asked.dimension)}
+            )
         else:
             found += compare_values(SETTINGS[asked.of], data, limits, seed, device)
     tell(
@@ -102,21 +107,21 @@ def compare_values(
 
 
 def compare_rules(
-    data: Interactions, limits: FitOptions, seed: int, device: str
+    data: Interactions, limits: FitOptions, seed: int, device: str, dimension: int
 ) -> dict[str, Figures]:
     """Each rule on the held-out pairs of users whom the model has not seen."""
     rng = np.random.default_rng(seed)
     later = np.zeros(data.n_users, bool)
     later[rng.choice(data.n_users, round(SHARE * data.n_users), replace=False)] = True
     comes_later = later[data.pair_users]
-    model = fit(
-        data.select(~comes_later), preset="softmax", seed=seed, device=device, options=limits
-    )
+    settings = settings_in(merge(SOFTMAX, {"encoder": {"dimension": dimension}}))
+    known = data.select(~comes_later)
+    model = fit(known, settings=settings, seed=seed, device=device, options=limits)
     assert limits.validation_by is not None
     split = split_for_validation(data.select(comes_later), SHARE, rng, limits.validation_by)
     judged, seen = split.judged, UserItems.of(split.train)
     found = {}
-    for name, rule in rules(model, data.select(~comes_later)).items():
+    for name, rule in rules(model, known).items():
         vectors = by_cosine(rule(seen)).items  # of length 1
         assert isinstance(model.scorer, InnerProduct)
         report = evaluate(InnerProduct(vectors, model.scorer.items), seen, judged, ks=(20,))
@@ -125,19 +130,22 @@ def compare_rules(
 
 
 def rules(model: Artifact, data: Interactions) -> dict[str, Callable[[UserItems], FloatMatrix]]:
-    """The rule in use (theory: F9), the same without centring, and the map of F1."""
+    """The mean of the items with more or less of all items' mean taken off, and F1 with a map."""
     scorer = model.scorer
     assert isinstance(scorer, InnerProduct)
-    centred = CentredMean(scorer.items)
+    centred, mean = CentredMean(scorer.items), scorer.items.mean(0)
     learnt = LearnedStep.learnt(scorer.users, scorer.items, UserItems.of(data))
-    step = LearnedStep(scorer.items, learnt.lengths, np.eye(scorer.items.shape[1]))
-    mean = scorer.items.mean(0)
 
-    def plain(seen: UserItems) -> FloatMatrix:
-        vectors: FloatMatrix = centred(seen) + mean * (np.diff(seen.indptr) > 0)[:, None]
+    def less_centred(seen: UserItems, *, share: float) -> FloatMatrix:
+        back = (1 - share) * mean * (np.diff(seen.indptr) > 0)[:, None]
+        vectors: FloatMatrix = (centred(seen) + back).astype(np.float32)
         return vectors
 
-    return {"centred mean": centred, "mean": plain, "step": step, "learned step": learnt}
+    found: dict[str, Callable[[UserItems], FloatMatrix]] = {
+        f"mean, {share:.0%} centred": partial(less_centred, share=share)
+        for share in (0, 0.25, 0.5, 0.75, 1)
+    }
+    return found | {"learned step": learnt}
 
 
 if __name__ == "__main__":
