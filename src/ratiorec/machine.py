@@ -149,13 +149,12 @@ def release_memory(device: str) -> bool:
     return False
 
 
-def load_torch_whole(device: str) -> None:
-    """Import what torch loads with the first optimizer: seconds that no run should be charged."""
-    if not has_torch():
-        return
-    import torch
+def load_torch(device: str) -> None:
+    """Import torch and wake the device: seconds that no run should be charged."""
+    if has_torch():
+        import torch
 
-    torch.optim.Adam([torch.zeros(1, device=device, requires_grad=True)])
+        torch.zeros(1, device=device)
 
 
 def _available_bytes() -> float:

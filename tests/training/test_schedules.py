@@ -31,7 +31,7 @@ def take(run: GradientTraining, n_steps: int) -> list[float]:
     """The rates of the steps."""
     rates: list[float] = []
     while run.step < n_steps:
-        rates.extend(run._optimizer.param_groups[0]["lr"] for _ in run.one_epoch(n_steps))
+        rates.extend(float(run._optimizer.rate) for _ in run.one_epoch(n_steps))
     return rates
 
 

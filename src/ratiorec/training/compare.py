@@ -23,7 +23,7 @@ from ratiorec.errors import ConfigError, DataError, RatiorecError, StoppedError
 from ratiorec.evaluation.compare import Difference, compare, paired_p_value
 from ratiorec.evaluation.evaluate import Report
 from ratiorec.evaluation.intervals import Estimate, Interval
-from ratiorec.machine import load_torch_whole, release_memory
+from ratiorec.machine import load_torch, release_memory
 from ratiorec.model.artifact import Artifact
 from ratiorec.training.experiment import find_device, fit
 from ratiorec.training.fit import FitOptions, Observer
@@ -134,7 +134,7 @@ def compare_presets(
     require_presets(presets)
     _require_comparable(dataset, options)
     place = find_device(device)
-    load_torch_whole(str(place))
+    load_torch(str(place))
     test = dataset.test if dataset.test is not None and dataset.test.n_pairs else None
     train = partial(
         fit,

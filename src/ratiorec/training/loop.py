@@ -6,12 +6,13 @@ Who watches, validates, saves or stops is the caller's business.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
 
 from ratiorec.batches.static import StaticEpochs
 from ratiorec.batches.users import Epochs, UserEpochs
@@ -62,12 +63,7 @@ class GradientTraining:
         self._noise_seed = int(rng.spawn(1)[0].integers(2**62))
         on_gpu = device.type == "cuda"
         self.encoder.noise = torch.Generator(device).manual_seed(self._noise_seed)
-        # on a GPU a number that a recorded step can be told anew
-        self._rate = settings.learning_rate
-        rate_of_steps = torch.tensor(self._rate, device=device) if on_gpu else self._rate
-        self._optimizer = torch.optim.Adam(
-            encoder.parameters(), lr=rate_of_steps, fused=True, capturable=on_gpu
-        )
+        self._optimizer = Adam(encoder.parameters(), device)
         self._burst = STEPS_PER_BURST if on_gpu else 1
         self._take_step: Callable[[Any], Tensor] = self._eager_step
         if on_gpu and epochs.same_shape and loss.supports_cuda_graph:
@@ -83,10 +79,13 @@ class GradientTraining:
         device: torch.device,
     ) -> GradientTraining:
         """A run at its beginning; everything random in it comes from `rng`."""
+        epochs: Epochs = settings.batches(data, device=device)
+        if device.type == "cuda" and settings.risk.supports_cuda_graph:
+            epochs = StaticEpochs(epochs, device) if isinstance(epochs, UserEpochs) else epochs
         return cls(
             settings.encoder(data, rng=rng, device=device),
             settings.risk,
-            _of_one_size(settings.batches(data, device=device), settings.risk, device),
+            epochs,
             settings.training,
             histories=UserItems.of(data),
             rng=rng,
@@ -115,7 +114,8 @@ class GradientTraining:
             if self.device.type == "cpu":  # a GPU's noise goes on from step to step by itself
                 assert self.encoder.noise is not None
                 self.encoder.noise.manual_seed(self._noise_seed + self.step)
-            self._set_rate(self.settings.learning_rate * self.settings.lr_schedule(self.step))
+            rate = self.settings.learning_rate * self.settings.lr_schedule(self.step)
+            self._optimizer.rate.fill_(rate)
             risks.append(self._take_step(dealt.to(self.device)))
             self._move_on()
             if len(risks) == self._burst or self.step_in_epoch == 0 or self.step >= until:
@@ -123,16 +123,6 @@ class GradientTraining:
                 risks = []
             if self.step >= until:
                 return
-
-    def _set_rate(self, rate: float) -> None:
-        if rate == self._rate:
-            return
-        self._rate = rate
-        for group in self._optimizer.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
 
     def _move_on(self) -> None:
         """Count a step; after an epoch's last one the run stands at the start of the next."""
@@ -144,7 +134,6 @@ class GradientTraining:
             self._epoch_start = self._rng.bit_generator.state
 
     def _eager_step(self, dealt: Any) -> Tensor:
-        self._optimizer.zero_grad()
         batch = self.epochs.complete(dealt)
         risk = self.loss(self.encoder(batch), batch)
         if risk.ndim:
@@ -154,8 +143,7 @@ class GradientTraining:
                 found=f"a tensor of shape {tuple(risk.shape)}",
                 wanted="a scalar, for example the mean over the batch",
             )
-        (risk + self.settings.l2 * self.encoder.penalty(batch)).backward()  # type: ignore[no-untyped-call]
-        self._optimizer.step()
+        self._optimizer.step(risk + self.settings.l2 * self.encoder.penalty(batch))
         return risk.detach()
 
     def _finite(self, risks: Sequence[Tensor]) -> list[float]:
@@ -185,38 +173,53 @@ class GradientTraining:
 
     def state(self) -> tuple[State, dict[str, Any]]:
         """A copy of all that is needed to go on: arrays, and what fits into JSON."""
-        tensors = {f"parameter.{k}": v.detach() for k, v in self.encoder.state_dict().items()}
-        for index, slots in self._optimizer.state_dict()["state"].items():
-            tensors |= {f"optimizer.{index}.{k}": v for k, v in slots.items()}
-        position = {
-            "epoch": self.epoch,
-            "step_in_epoch": self.step_in_epoch,
-            "epoch_start": self._epoch_start,
-        }
-        return {k: v.cpu().numpy().copy() for k, v in tensors.items()}, position
+        position: dict[str, Any] = {"epoch": self.epoch, "step_in_epoch": self.step_in_epoch}
+        position["epoch_start"] = self._epoch_start
+        return {k: v.cpu().numpy().copy() for k, v in self._tensors().items()}, position
+
+    def _tensors(self) -> dict[str, Tensor]:
+        learnt = {f"parameter.{k}": v.detach() for k, v in self.encoder.state_dict().items()}
+        return learnt | dict(self._optimizer.state())
 
     def restore(self, arrays: State, position: dict[str, Any]) -> None:
         """Continue where `state` was taken."""
-        prefix = "parameter."
-        tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-        self.encoder.load_state_dict(
-            {k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)}
-        )
-        slots: dict[int, dict[str, Tensor]] = {}
-        for key, value in tensors.items():
-            if key.startswith("optimizer."):
-                _, index, name = key.split(".")
-                slots.setdefault(int(index), {})[name] = value.clone()  # torch would keep it
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": slots, "param_groups": groups})
+        for name, tensor in self._tensors().items():
+            tensor.copy_(torch.from_numpy(arrays[name]))
         self.epoch = position["epoch"]
         self.step_in_epoch = position["step_in_epoch"]
         self.step = self.epoch * self.n_steps + self.step_in_epoch
         self._epoch_start = position["epoch_start"]
 
 
-def _of_one_size(epochs: Epochs, loss: Loss, device: torch.device) -> Epochs:
-    """On a GPU, batches of one size wherever the loss can be replayed."""
-    if device.type != "cuda" or not loss.supports_cuda_graph:
-        return epochs
-    return StaticEpochs(epochs, device) if isinstance(epochs, UserEpochs) else epochs
+_ADAM: Any = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "amsgrad": False, "maximize": False}
+
+
+class Adam:
+    """Adam as torch computes it, with a rate that a recorded step can be told anew.
+
+    Building one of `torch.optim` imports torch's compiler: seconds of every fit, for nothing.
+    """
+
+    def __init__(self, parameters: Iterable[Tensor], device: torch.device) -> None:
+        self.parameters = list(parameters)
+        exact = (
+            torch.float32 if device.type == "cuda" else torch.float64
+        )  # all that its kernel takes
+        self.rate = torch.zeros((), dtype=exact, device=device)
+        self.steps = [torch.zeros((), device=device) for _ in self.parameters]
+        self.means = [torch.zeros_like(one) for one in self.parameters]
+        self.squares = [torch.zeros_like(one) for one in self.parameters]
+
+    def state(self) -> Iterator[tuple[str, Tensor]]:
+        """All that it remembers, by the names of a checkpoint."""
+        for place, slots in enumerate(zip(self.steps, self.means, self.squares, strict=True)):
+            for name, slot in zip(("step", "exp_avg", "exp_avg_sq"), slots, strict=True):
+                yield f"optimizer.{place}.{name}", slot
+
+    def step(self, risk: Tensor) -> None:
+        """One step down from `risk`."""
+        gradients = list(torch.autograd.grad(risk, self.parameters, materialize_grads=True))
+        options = _ADAM | {"fused": True, "capturable": self.rate.is_cuda, "weight_decay": 0.0}
+        slots: Any = (self.means, self.squares, [], self.steps)
+        with torch.no_grad():
+            adam(self.parameters, gradients, *slots, lr=self.rate, **options)

@@ -17,7 +17,7 @@ import torch
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset
 from ratiorec.errors import CheckpointError, DataError, RatiorecError, StoppedError, StorageError
-from ratiorec.machine import commit, describe_machine, load_torch_whole, release_memory, versions
+from ratiorec.machine import commit, describe_machine, load_torch, release_memory, versions
 from ratiorec.model.artifact import Artifact
 from ratiorec.training.experiment import find_device, fit, result_record
 from ratiorec.training.fit import EpochFinished, FitOptions, StepTaken
@@ -174,7 +174,7 @@ class _Work:
     def _train(self, cell: Cell, dataset: Dataset) -> Record:
         runner = self.runner
         release_memory(str(self.device))
-        load_torch_whole(str(self.device))
+        load_torch(str(self.device))
         try:
             model = self._fit(cell, dataset)
         except CheckpointError as error:
