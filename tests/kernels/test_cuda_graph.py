@@ -96,7 +96,7 @@ def test_replayed_noise_is_new_at_every_step() -> None:
     for _ in range(WARM_UP_STEPS + 1):
         descent._take_step(batch)
     # nothing but the noise differs between these
-    descent._set_rate(0.0)
+    descent._optimizer.rate.fill_(0.0)
     assert len({float(descent._take_step(batch)) for _ in range(5)}) > 1
 
 

@@ -11,6 +11,8 @@ from torch import Tensor
 
 from ratiorec.batches.static import StaticEpochs
 from ratiorec.encoders.encoder import half_squared_norms
+from ratiorec.encoders.settings import MultVAE
+from ratiorec.losses import losses
 from ratiorec.losses.density_ratio import (
     DensityRatio,
     FrozenWeights,
@@ -19,8 +21,10 @@ from ratiorec.losses.density_ratio import (
     RatioPowerWeights,
 )
 from ratiorec.losses.generators import RelativeRatio
+from ratiorec.losses.multinomial import Multinomial
 from ratiorec.losses.softmax import Softmax
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
+from ratiorec.losses.whole_data import WholeData
 from ratiorec.settings import UserBatches
 from ratiorec.shapes import Embeddings
 from support.small_data import random_interactions
@@ -52,6 +56,8 @@ RISKS = {
     ),
     "dre": WeightedDRE(),
     "pu": WeightedPU(weights=HardSampleWeights()),
+    "whole data": WholeData(0.2),
+    "multinomial": Multinomial(),
 }
 
 
@@ -83,3 +89,17 @@ def test_the_penalty_is_the_same_for_a_batch_with_spare_places() -> None:
             for batch in (EPOCHS.complete(dealt), EPOCHS.dealt.batch(dealt.users.numpy()))
         )
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=0)
+
+
+def test_an_autoencoder_reads_the_same_in_a_batch_with_spare_places() -> None:
+    rng = np.random.default_rng(0)
+    encoder = MultVAE(hidden=6, latent=3, dropout=0)(DATA, rng=rng, device=CPU).eval()
+    for dealt in EPOCHS(np.random.default_rng(3)):
+        static, listed = EPOCHS.complete(dealt), EPOCHS.dealt.batch(dealt.users.numpy())
+        torch.testing.assert_close(encoder(static).users, encoder(listed).users)
+
+
+def test_every_loss_that_a_gpu_replays_is_held_to_this() -> None:
+    of_users = [cls for cls in losses().values() if cls.needs == "users"]
+    replayed = {cls for cls in of_users if cls.supports_cuda_graph}
+    assert replayed <= {type(risk) for risk in RISKS.values()}

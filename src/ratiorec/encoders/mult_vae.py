@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from ratiorec.batches.users import AnyBatch, Batch
 from ratiorec.data.interactions import Interactions
-from ratiorec.encoders.encoder import Encoder, dropout
+from ratiorec.encoders.encoder import Encoder, dropout, rows_of
 from ratiorec.encoders.settings import MultVAE
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import Autoencoder, StoredScorer
@@ -85,20 +85,21 @@ class MultVAEEncoder(Encoder):
 
     def _hidden(self, batch: Batch) -> UserFactors:
         """tanh(x_u·item_in + bias_in), x_u of length 1, by its positives alone."""
-        users = torch.arange(len(batch.users), device=batch.rows.device)
-        first = torch.searchsorted(batch.rows, users)
-        n_positives = torch.searchsorted(batch.rows, users, right=True) - first
-        entries = n_positives.to(self.item_in.dtype).rsqrt()[batch.rows]
-        # a sum over rows of the table, without a copy of those rows
-        total = functional.embedding_bag(
-            batch.candidates[batch.columns],
-            self.item_in,
-            first,
-            mode="sum",
-            per_sample_weights=dropout(
-                entries, self.dropout if self.training else 0.0, noise=self.noise
-            ),
-        )
+        rows, n_users = batch.rows, len(batch.users)
+        users = torch.arange(n_users, device=rows.device)
+        first = torch.searchsorted(rows, users)
+        n_positives = torch.searchsorted(rows, users, right=True) - first
+        entries = n_positives.to(self.item_in.dtype).rsqrt()[rows.clamp_max(n_users - 1)]
+        entries = torch.where(rows < n_users, entries, 0)  # behind the last user are spare places
+        entries = dropout(entries, self.dropout if self.training else 0.0, noise=self.noise)
+        items = batch.candidates[batch.columns]
+        if rows.device.type == "cuda":  # what a recorded step can hold
+            near = rows_of(self.item_in, items) * entries[:, None]
+            total = near.new_zeros(n_users + 1, near.shape[1]).index_add(0, rows, near)[:n_users]
+        else:  # without a copy of those rows of the table
+            total = functional.embedding_bag(
+                items, self.item_in, first, mode="sum", per_sample_weights=entries
+            )
         return torch.tanh(total + self.bias_in)
 
     def penalty(self, batch: AnyBatch) -> Scalar:

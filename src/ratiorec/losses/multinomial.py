@@ -26,7 +26,7 @@ class Multinomial(Loss):
         users, items = embeddings
         scores = pair_scores(users, items, batch.rows, batch.candidates[batch.columns])
         weights = batch.weighted(scores.new_ones(len(scores)))
-        (n_positives,) = user_sums([weights], batch.rows, len(users))
+        n_positives, gain = user_sums([weights, weights * scores], batch.rows, len(users))
         # an autoencoder's scores are far from 0, where products of 16 bits lose too much
         spread = weighted_log_totals(users, items, n_positives, backend="tiled")
-        return (spread - (weights * scores).sum()) / len(users)
+        return (spread - gain.sum()) / len(users)

@@ -29,14 +29,15 @@ class WholeData(Loss):
         require_range("risk.unlabelled_weight", self.unlabelled_weight, above=0)
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
-        from ratiorec.kernels.pointwise import pair_scores
+        from ratiorec.kernels.pointwise import pair_scores, user_sums
 
         users, items = embeddings
         scores = pair_scores(users, items, batch.rows, batch.candidates[batch.columns])
         gain = batch.weighted(scores.square() - 2 * scores)
-        labelled = (gain - self.unlabelled_weight * scores.square()).sum()
+        gain = gain - self.unlabelled_weight * scores.square()
+        (labelled,) = user_sums([gain], batch.rows, len(users))
         everywhere = squared_scores(embeddings)
-        return (labelled + self.unlabelled_weight * everywhere) / len(users)
+        return (labelled.sum() + self.unlabelled_weight * everywhere) / len(users)
 
 
 def squared_scores(embeddings: Embeddings) -> Scalar:
