@@ -3,6 +3,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from pathlib import Path
 from typing import Any, get_args
 
@@ -520,3 +521,19 @@ def test_assignments_reach_into_both_stages() -> None:
     assert changed == TwoStageSettings(
         Settings(training=Training(epochs=7)), Settings(risk=DensityRatio(upper_bound=9.0))
     )
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+def test_settings_are_read_from_a_plain_file_of_modest_size_only(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.toml")
+    with (tmp_path / "large.toml").open("wb") as file:
+        file.truncate(100 * 2**30)
+    (tmp_path / "zero.toml").symlink_to("/dev/zero")
+    for name, found in (
+        ("pipe", "a device or pipe"),
+        ("zero", "a device or pipe"),
+        ("large", "107,374,182,400 bytes, more than 1,048,576"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            read_toml(tmp_path / f"{name}.toml")
+        assert caught.value.found.startswith(found)

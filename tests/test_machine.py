@@ -113,3 +113,17 @@ def test_a_gpu_is_named_and_bounds_the_memory(monkeypatch: pytest.MonkeyPatch) -
     assert machine.available_memory_mb("cuda:1") == pytest.approx(0.9 * 2**10)
     machine.release_memory("cuda:1")
     assert calls == ["emptied", "emptied", "cuda:1"]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs Linux")
+def test_a_limit_of_the_process_is_counted_as_memory_that_is_not_there() -> None:
+    program = """
+import resource
+from pathlib import Path
+from ratiorec.machine import available_memory_mb
+taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (taken + 100 * 2**20,) * 2)
+print(available_memory_mb("cpu"))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert 0 < float(done.stdout) <= 90, done.stderr

@@ -6,6 +6,7 @@ hold is told by its type.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import tomllib
@@ -16,6 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from ratiorec import presets
 from ratiorec.errors import ConfigError, unknown_choice
+from ratiorec.files import read_plain_file
 from ratiorec.losses import Loss, losses
 from ratiorec.settings import (
     AnySettings,
@@ -30,6 +32,8 @@ from ratiorec.settings import (
 Table = dict[str, Any]
 Part = TypeVar("Part")
 Kind = TypeVar("Kind", bound=AnySettings)
+
+_MOST_TOML_BYTES = 1 << 20
 
 
 def to_table(part: Any) -> Table:
@@ -133,7 +137,8 @@ def _table(value: Any, *, where: str) -> Mapping[str, Any]:
 def _scalar(value: Any, hint: type, *, where: str) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if hint is float and (is_number or value == "inf"):
-        return float(value)
+        with contextlib.suppress(OverflowError):  # a whole number may be too large for a float
+            return float(value)
     if type(value) is not hint:
         raise ConfigError(
             "a setting has the wrong type", where=where, found=repr(value), wanted=hint.__name__
@@ -144,12 +149,12 @@ def _scalar(value: Any, hint: type, *, where: str) -> Any:
 def read_toml(path: Path) -> Table:
     """The table of a TOML file."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(read_plain_file(path, most_bytes=_MOST_TOML_BYTES).decode())
     except FileNotFoundError:
         raise ConfigError(
             "no such settings file", where=str(path), found="nothing", wanted="a TOML file"
         ) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+    except (ValueError, RecursionError, OSError) as error:  # damaged TOML raises all of these
         raise ConfigError(
             "the settings file cannot be read", where=str(path), found=str(error), wanted="TOML"
         ) from None
@@ -167,7 +172,7 @@ def parse_assignment(text: str) -> tuple[list[str], Any]:
         )
     try:
         parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         parsed = value.strip()
     return path.strip().split("."), parsed
 
@@ -208,7 +213,7 @@ def preset(name: str) -> AnySettings:
 
 def model_preset(name: str) -> ModelSettings:
     """The settings of a preset that is one model."""
-    if name not in presets.PRESETS:
+    if not isinstance(name, str) or name not in presets.PRESETS:  # a file may say anything
         names = [presets.AUTO, *presets.PRESETS]
         raise unknown_choice("unknown preset", name, names, where="--preset")
     return presets.PRESETS[name]

@@ -10,7 +10,7 @@ RatiorecError
 ├── ModelError (ValueError)             a model folder that is cut short, altered or foreign
 ├── CheckpointError (ValueError)        a checkpoint that belongs to another run
 ├── DeviceError (RuntimeError)          a device that is not there
-├── MemoryBudgetError (MemoryError)     a model that needs more memory than it may take
+├── MemoryBudgetError (MemoryError)     a model or data that need more memory than there is
 ├── DivergenceError (ArithmeticError)   training went non-finite
 ├── StoppedError (InterruptedError)     training was stopped and saved on request
 ├── StorageError (OSError)              a file could not be written
@@ -114,7 +114,7 @@ class DeviceError(RatiorecError, RuntimeError):
 
 
 class MemoryBudgetError(RatiorecError, MemoryError):
-    """A model would need more memory than it may take."""
+    """A model or data would need more memory than may be taken."""
 
 
 class DivergenceError(RatiorecError, ArithmeticError):

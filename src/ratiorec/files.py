@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -167,6 +168,19 @@ def write_json(path: str | os.PathLike[str], value: Any) -> None:
     encoded = f"{text}\n".encode()  # before the file is opened: a refused value touches nothing
     with atomic_write(path) as handle:
         handle.write(encoded)
+
+
+def read_plain_file(path: Path, *, most_bytes: float) -> bytes:
+    """The content of a plain file; a device, a pipe or more than `most_bytes` is an OSError.
+
+    A pipe is not waited for, and of a device without end nothing is read.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+        raise OSError("a device or pipe, and no plain file")
+    if found.st_size > most_bytes:
+        raise OSError(f"{found.st_size:,} bytes, more than {most_bytes:,.0f}")
+    return path.read_bytes()
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:

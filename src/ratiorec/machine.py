@@ -158,6 +158,24 @@ def load_torch(device: str) -> None:
 
 
 def _available_bytes() -> float:
+    return max(0.0, min(_free_bytes(), _address_space_left()))
+
+
+def _address_space_left() -> float:
+    """What `ulimit -v` still allows this process; infinite where there is no limit."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return math.inf
+        n_pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except (ImportError, OSError):
+        return math.inf
+    return float(limit - n_pages * resource.getpagesize())
+
+
+def _free_bytes() -> float:
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
     except OSError:

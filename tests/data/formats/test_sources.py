@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 import sqlite3
 import subprocess
 import sys
@@ -18,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from ratiorec.data.benchmarks import load
-from ratiorec.data.formats import Columns, read, read_sql
+from ratiorec.data.formats import Columns, read, read_sql, reading
 from ratiorec.data.interactions import Interactions
-from ratiorec.errors import DataError, DataNotFoundError, MissingExtraError
+from ratiorec.errors import DataError, DataNotFoundError, MemoryBudgetError, MissingExtraError
 
 TEXT = b"user,item\nann,x\nbob,y\nann,y\n"
 PAIRS = {("ann", "x"), ("bob", "y"), ("ann", "y")}
@@ -241,3 +242,63 @@ def test_text_needs_neither_arrow_nor_torch_and_other_files_say_what_they_need(
         *["pip install 'ratiorec[arrow]'"] * arrow,
         *["pip install 'ratiorec[sql]'"] * 2,
     ]
+
+
+# What is no plain file, and what is too large
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="a system without named pipes")
+@pytest.mark.parametrize("reads_folder", [False, True])
+def test_a_pipe_is_refused_and_not_waited_for(tmp_path: Path, reads_folder: bool) -> None:
+    name = "train.txt" if reads_folder else "p.csv"
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(DataError) as caught:
+        load(tmp_path if reads_folder else tmp_path / name)
+    assert "device or pipe" in caught.value.found
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="a system without /dev/zero")
+@pytest.mark.parametrize("name", ["train.txt", "test.txt", "user_list.txt", "p.csv"])
+def test_a_device_without_end_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "train.txt").write_text("0 1\n1 0\n")
+    (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / name).symlink_to("/dev/zero")
+    with pytest.raises(DataError) as caught:
+        load(tmp_path / name if name == "p.csv" else tmp_path)
+    assert "device or pipe" in caught.value.found
+
+
+@pytest.mark.parametrize("name", ["train.txt", "item_list.txt"])
+def test_a_sparse_file_larger_than_memory_is_refused_unread(tmp_path: Path, name: str) -> None:
+    (tmp_path / "train.txt").write_text("0 1\n1 0\n")
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(100 * 2**30)
+    with pytest.raises(MemoryBudgetError, match=r"1,200\.0 GiB"):
+        load(tmp_path)
+
+
+def test_packed_text_with_more_rows_than_memory_can_hold_is_refused_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "p.csv.gz"
+    path.write_bytes(gzip.compress(b"user,item\n" + b"ann,x\n" * 2_000_000))
+    monkeypatch.setattr(reading, "available_memory_mb", lambda device: 50)
+    with pytest.raises(MemoryBudgetError) as caught:
+        read(path)
+    n_rows = int(caught.value.found.split()[0].replace(",", ""))
+    assert 50 * 2**20 / 40 < n_rows < 2_000_000
+    assert caught.value.where == str(path)
+
+
+@pytest.mark.parametrize("reads_folder", [False, True])
+def test_memory_that_cannot_be_had_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reads_folder: bool
+) -> None:
+    def too_much(*words: Any, **options: Any) -> None:
+        raise MemoryError("no 3 GiB")
+
+    (tmp_path / "train.txt").write_text("0 1\n1 0\n")
+    monkeypatch.setattr(Interactions, "from_indices", too_much)
+    with pytest.raises(MemoryBudgetError) as caught:
+        load(tmp_path) if reads_folder else read(tmp_path / "train.txt", header=False)
+    assert caught.value.found == "no 3 GiB"

@@ -24,7 +24,13 @@ from ratiorec.data.formats.dialect import Dialect, inspect
 from ratiorec.data.formats.files import STDIN, Columns, Positions
 from ratiorec.data.formats.identifiers import value_faults
 from ratiorec.data.formats.merging import CheckedRows, Weighting, merged_interactions
-from ratiorec.data.formats.reading import BadRows, Fault, Faults, Reading
+from ratiorec.data.formats.reading import (
+    BadRows,
+    Fault,
+    Faults,
+    Reading,
+    require_memory_for_rows,
+)
 from ratiorec.data.formats.tables import require_same_columns
 from ratiorec.data.formats.values import Times, Values, coded, quick_times, times_of, weights_of
 from ratiorec.data.interactions import Interactions
@@ -73,6 +79,7 @@ def read_delimited(
                 unused_event = columns.unused_event(dialect.first_row, positions)
             for piece in _pieces(stream, start, dialect, where):
                 gathered.add(piece, positions)
+                require_memory_for_rows(gathered.n_rows, where=where)
     bad.settle(origin, gathered.n_rows)
     reading = Reading(
         origin,

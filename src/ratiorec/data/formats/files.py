@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from ratiorec.data.formats.reading import BadRows, OnBadRows, Repeats
+from ratiorec.data.formats.reading import BadRows, OnBadRows, Repeats, lack_of_memory_is_told
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, DataNotFoundError
 
@@ -269,11 +269,10 @@ def read(
 
     Raises:
         DataError: The file, or a row of it, cannot be used.
+        MemoryBudgetError: It would need more memory than is left.
         ConfigError: The weights of events, the half-life or the repeats cannot be.
     """
-    from ratiorec.data.formats.delimited import read_delimited
     from ratiorec.data.formats.merging import Weighting
-    from ratiorec.data.formats.tables import read_arrow, read_parquet
 
     weighting = Weighting(event_weights, half_life, repeats)
     weighting.require_event_column(columns.event, spelt="columns=Columns(event='NAME')")
@@ -281,24 +280,24 @@ def read(
     origin = "standard input" if str(path) == STDIN else str(path)
     paths = [Path(STDIN)] if str(path) == STDIN else parts_of(path)
     suffix = ".csv" if str(path) == STDIN else _suffix(paths[0])
-    if suffix in TEXT_SUFFIXES:
-        return read_delimited(
-            paths,
-            columns=columns,
-            delimiter=delimiter,
-            header=header,
-            weighting=weighting,
-            bad=bad,
-            origin=origin,
-        )
-    if suffix == ".parquet":
-        return read_parquet(paths, columns, weighting, bad=bad, origin=origin)
-    if suffix in ARROW_SUFFIXES:
-        return read_arrow(paths, columns, weighting, bad=bad, origin=origin)
-    if suffix == ".npz" and len(paths) == 1:
-        weighting.refuse_for(origin, "a sparse matrix", allowed=("sum", "once"))
-        data = _read_npz(paths[0])
-        return replace(data, weights=None) if repeats == "once" else data
+    rules: dict[str, Any] = {"weighting": weighting, "bad": bad, "origin": origin}
+    with lack_of_memory_is_told(origin):
+        if suffix in TEXT_SUFFIXES:
+            from ratiorec.data.formats.delimited import read_delimited
+
+            return read_delimited(
+                paths, columns=columns, delimiter=delimiter, header=header, **rules
+            )
+        from ratiorec.data.formats.binary import read_arrow, read_npz, read_parquet
+
+        if suffix == ".parquet":
+            return read_parquet(paths, columns, **rules)
+        if suffix in ARROW_SUFFIXES:
+            return read_arrow(paths, columns, **rules)
+        if suffix == ".npz" and len(paths) == 1:
+            weighting.refuse_for(origin, "a sparse matrix", allowed=("sum", "once"))
+            data = read_npz(paths[0])
+            return replace(data, weights=None) if repeats == "once" else data
     raise _unknown_format(paths[0])
 
 
@@ -377,26 +376,9 @@ def _require_file(path: Path) -> None:
             "this is not a file",
             where=str(path),
             found="a device or pipe",
-            wanted="a file, or - for standard input",
+            wanted="a file; streams are read from standard input only, as -",
         )
     if not path.stat().st_size:
         raise DataError(
             "the file is empty", where=str(path), found="0 bytes", wanted="rows of pairs"
         )
-
-
-def _read_npz(path: Path) -> Interactions:
-    import zipfile
-
-    import scipy.sparse
-
-    try:
-        matrix = scipy.sparse.load_npz(path)
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise DataError(
-            "the file cannot be read as a sparse matrix",
-            where=str(path),
-            found=str(error).splitlines()[0][:200] if str(error) else type(error).__name__,
-            wanted="a file written by scipy.sparse.save_npz",
-        ) from error
-    return Interactions.from_csr(matrix)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import os
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,13 +17,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.data.formats.reading import lack_of_memory_is_told, require_memory
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError, DataNotFoundError
-from ratiorec.files import atomic_write, make_folder
+from ratiorec.files import atomic_write, make_folder, read_plain_file
 
 _HEADER = ("org_id", "remap_id")  # of an id list
+_BLANKS = re.compile(rb"[ \t\r]")
 _MOST_DIGITS = 10
+_BYTES_A_BYTE = 12  # of memory for a byte of text, at least
 _SPARSE, _SMALL = 16, 1_000_000  # an index beyond 16 per number in the file is no dense index
 
 
@@ -49,7 +54,11 @@ def read_lightgcn(
     Raises:
         DataError: A line is not one of indices, or an index is out of range.
     """
-    folder = Path(folder)
+    with lack_of_memory_is_told(str(folder)):
+        return _read_folder(Path(folder), n_users, n_items)
+
+
+def _read_folder(folder: Path, n_users: int | None, n_items: int | None) -> Dataset:
     parts = [_read_lines(folder / "train.txt")]
     if (folder / "test.txt").exists():
         parts.append(_read_lines(folder / "test.txt"))
@@ -122,7 +131,7 @@ def _lines_of(data: Interactions, *, with_all_users: bool) -> bytes:
 def _read_lines(path: Path) -> _Lines:
     """Parse a whole file at once; Python looks at single lines only to explain a fault."""
     try:
-        content = path.read_bytes()
+        content = _content(path)
     except FileNotFoundError:
         raise DataNotFoundError(
             "no such file",
@@ -141,6 +150,24 @@ def _read_lines(path: Path) -> _Lines:
     owners = numbers[starts_line][line_of_token]
     users, items = owners[~starts_line], numbers[~starts_line]
     return _Lines(path, users, items, int(owners.max()) + 1, int(items.max(initial=-1)) + 1)
+
+
+def _content(path: Path) -> bytes:
+    """The bytes of a file that can be parsed in the memory that is left."""
+    try:
+        require_memory(
+            _BYTES_A_BYTE * path.stat().st_size, where=str(path), found="a file of that size"
+        )
+        return read_plain_file(path, most_bytes=math.inf)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise DataError(
+            "the file cannot be read",
+            where=str(path),
+            found=str(error),
+            wanted="a plain file, one line a user",
+        ) from error
 
 
 def _tokens(content: bytes, path: Path) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
@@ -173,7 +200,8 @@ def _foreign_line(content: bytes, path: Path) -> DataError:
         if not line[:1].strip():
             what, found = "a line without user", shown
         else:
-            bad = next((token for token in line.split() if not _is_index(token)), None)
+            tokens = filter(None, _BLANKS.split(line))
+            bad = next((token for token in tokens if not _is_index(token)), None)
             if bad is None:
                 continue
             token = bad.decode(errors="replace")
@@ -213,7 +241,7 @@ def _refuse_out_of_range(part: _Lines, n_users: int, n_items: int) -> None:
 
 def _line_with(path: Path, kind: str, n: int) -> int:
     """The first line with an index from n upwards."""
-    for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+    for number, line in enumerate(_content(path).split(b"\n"), start=1):
         tokens = line.split()
         if any(int(token) >= n for token in (tokens[:1] if kind == "user" else tokens[1:])):
             return number
@@ -240,7 +268,7 @@ def read_id_list(path: Path, *, kind: str) -> Vocabulary:
     from ratiorec.data.formats.identifiers import as_integers
 
     try:
-        header, *lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+        header, *lines = _content(path).decode().removesuffix("\n").split("\n")
     except UnicodeDecodeError as error:
         raise DataError(
             "the text is not UTF-8",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple, TypedDict
 
-from ratiorec.errors import DataError, unknown_choice
+from ratiorec.errors import DataError, MemoryBudgetError, RatiorecError, unknown_choice
 from ratiorec.files import atomic_write
+from ratiorec.machine import available_memory_mb
 
 OnBadRows = Literal["stop", "skip"]
 Place = Callable[[int], str]
@@ -126,6 +128,46 @@ def counted(n: int, noun: str) -> str:
     ('1 row', '1,200 pairs')
     """
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+_BYTES_OF_A_ROW = 40  # the least that merging takes: 200 million equal rows took 41 each
+
+
+def require_memory(n_bytes: float, *, where: str, found: str) -> None:
+    """Refuse what would need more memory than is left, before it is taken.
+
+    Raises:
+        MemoryBudgetError: There is less.
+    """
+    left = available_memory_mb("cpu") * 2**20
+    if n_bytes > left:
+        raise MemoryBudgetError(
+            f"reading would need {n_bytes / 2**30:,.1f} GiB of memory",
+            where=where,
+            found=f"{found}, and {left / 2**30:,.1f} GiB left",
+            wanted=f"{n_bytes / 2**30:,.1f} GiB or more, or less data at once",
+        )
+
+
+def require_memory_for_rows(n_rows: int, *, where: str) -> None:
+    """Refuse more rows than can be merged into pairs."""
+    require_memory(_BYTES_OF_A_ROW * n_rows, where=where, found=counted(n_rows, "row"))
+
+
+@contextmanager
+def lack_of_memory_is_told(where: str) -> Iterator[None]:
+    """Let memory that could not be had end as an error of ours, wherever it was asked for."""
+    try:
+        yield
+    except RatiorecError:  # one of them is a MemoryError too
+        raise
+    except MemoryError as error:
+        raise MemoryBudgetError(
+            "reading needs more memory than is left",
+            where=where,
+            found=str(error) or "none left",
+            wanted="more memory, or less data at once",
+        ) from error
 
 
 def _called(column: str | int) -> str:

@@ -1,14 +1,14 @@
-"""Tables of pairs: Parquet and Arrow files, data frames, columns, sparse matrices."""
+"""Tables of pairs: columns of any origin, data frames, sparse matrices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ratiorec.data.formats.files import Columns, Positions
+from ratiorec.data.formats.files import Columns
 from ratiorec.data.formats.identifiers import id_faults, uuid_text
 from ratiorec.data.formats.merging import CheckedRows, Weighting, merged_interactions
 from ratiorec.data.formats.reading import (
@@ -18,16 +18,17 @@ from ratiorec.data.formats.reading import (
     Place,
     Reading,
     RowOptions,
+    require_memory,
 )
 from ratiorec.data.formats.values import Values, coded, times_of, values_of, weights_of
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import DataError, require_extra
+from ratiorec.errors import DataError, RatiorecError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ROWS_AT_ONCE = 1 << 20  # the text of so many rows is in memory, all others only as codes
+_BYTES_OF_AN_ID = 16  # in a vocabulary and in the ends of its rows
 
 
 def interactions_from_columns(
@@ -77,71 +78,6 @@ def interactions_from_columns(
     return merged_interactions(rows, weighting, reading)
 
 
-def read_parquet(
-    paths: Sequence[Path], columns: Columns, weighting: Weighting, *, bad: BadRows, origin: str
-) -> Interactions:
-    """Pairs of Parquet files."""
-    return _read_files(paths, columns, weighting, "Parquet", _parquet_columns, bad, origin)
-
-
-def read_arrow(
-    paths: Sequence[Path], columns: Columns, weighting: Weighting, *, bad: BadRows, origin: str
-) -> Interactions:
-    """Pairs of Arrow files or streams."""
-    return _read_files(paths, columns, weighting, "Arrow", _arrow_columns, bad, origin)
-
-
-class _Loaded(NamedTuple):
-    """The columns in need of one file by role, their names, and an event column left unused."""
-
-    columns: dict[str, pa.ChunkedArray]
-    names: dict[str, str]
-    unused_event: str | None
-
-
-def _read_files(
-    paths: Sequence[Path],
-    columns: Columns,
-    weighting: Weighting,
-    format_name: str,
-    load: Callable[[Path, Columns], _Loaded],
-    bad: BadRows,
-    origin: str,
-) -> Interactions:
-    pyarrow = require_extra("pyarrow", "arrow", where=origin)
-    parts: list[dict[str, pa.ChunkedArray]] = []
-    names: dict[str, str] = {}
-    for path in paths:
-        try:
-            loaded = load(path, columns)
-        except (pyarrow.ArrowException, OSError, KeyError) as error:
-            raise DataError(
-                f"the file cannot be read as {format_name}",
-                where=str(path),
-                found=str(error).splitlines()[0][:200],
-                wanted=f"a complete {format_name} file",
-            ) from error
-        names = require_same_columns(names, loaded.names, str(path), paths[0])
-        parts.append(loaded.columns)
-    values = {role: _of_arrow(_joined([part[role] for part in parts]), role) for role in names}
-    ends = np.cumsum([len(part["user"]) for part in parts])
-
-    def place(row: int) -> str:
-        part = int(np.searchsorted(ends, row, side="right"))
-        before = int(ends[part - 1]) if part else 0
-        return f"{paths[part]}, row {row - before + 1} (the first is row 1)"
-
-    return interactions_from_columns(
-        values,
-        origin=origin,
-        names=names,
-        bad=bad,
-        place=place,
-        weighting=weighting,
-        unused_event=loaded.unused_event,
-    )
-
-
 def require_same_columns(
     names: dict[str, Any], found: dict[str, Any], where: str, first: Path
 ) -> dict[str, Any]:
@@ -157,75 +93,22 @@ def require_same_columns(
     return found
 
 
-def _joined(chunks: list[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """One column of all parts, in the type that holds them all."""
+def values_of_arrow(column: pa.ChunkedArray, role: str) -> Values:
+    """An Arrow column, or the refusal of one whose values Python cannot hold."""
     import pyarrow as pa
 
-    if len({chunk.type for chunk in chunks}) > 1:  # say int32 and int64
-        try:
-            names = pa.concat_tables(
-                [pa.table({"": chunk}) for chunk in chunks], promote_options="permissive"
-            )
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
-            raise DataError(
-                "the parts have columns of different types",
-                where="parts",
-                found=", ".join(sorted({str(chunk.type) for chunk in chunks})),
-                wanted="one type in all parts",
-            ) from error
-        return names.column(0)
-    return pa.chunked_array([piece for chunk in chunks for piece in chunk.chunks], chunks[0].type)
-
-
-def _parquet_columns(path: Path, columns: Columns) -> _Loaded:
-    """The columns in need, text as codes: never all the text at once."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        positions = columns.among(names, where=str(path))
-        wanted = [names[position] for position in positions.values()]
-        batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=wanted)
-        unused_event = columns.unused_event(names, positions)
-        return _Loaded(*_collect(batches, file.schema_arrow, positions), unused_event)
-
-
-def _arrow_columns(path: Path, columns: Columns) -> _Loaded:
-    """The columns in need of an Arrow file or stream."""
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as source:
-        is_file = source.read(6) == b"ARROW1"
-        source.seek(0)
-        reader = pa.ipc.open_file(source) if is_file else pa.ipc.open_stream(source)
-        positions = columns.among(reader.schema.names, where=str(path))
-        batches = map(reader.get_batch, range(reader.num_record_batches)) if is_file else reader
-        unused_event = columns.unused_event(reader.schema.names, positions)
-        return _Loaded(*_collect(batches, reader.schema, positions), unused_event)
-
-
-def _collect(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, positions: Positions
-) -> tuple[dict[str, pa.ChunkedArray], dict[str, str]]:
-    """The column of each role, batch by batch, and its name."""
-    import pyarrow as pa
-
-    chunks: dict[str, list[pa.Array]] = {role: [] for role in positions}
-    for batch in batches:
-        for role, position in positions.items():
-            chunks[role].append(_as_codes(batch.column(schema.names[position])))
-    columns = {
-        role: pa.chunked_array(chunks[role], _as_codes(pa.array([], schema.types[position])).type)
-        for role, position in positions.items()
-    }
-    return columns, {role: schema.names[position] for role, position in positions.items()}
-
-
-def _as_codes(chunk: pa.Array) -> pa.Array:
-    from pyarrow import types
-
-    is_text = types.is_string(chunk.type) or types.is_large_string(chunk.type)
-    return chunk.dictionary_encode() if is_text else chunk
+    try:
+        return _of_arrow(column, role)
+    except RatiorecError:
+        raise
+    except (pa.ArrowException, ValueError, OverflowError) as error:
+        raise DataError(
+            f"the {role} column cannot be read",
+            where=f"{role} column",
+            found=f"values of type {column.type}: {str(error).splitlines()[0][:200]}",
+            wanted="text, whole numbers or UUIDs for ids, numbers for weights, "
+            "numbers or dates for times",
+        ) from error
 
 
 def _of_arrow(column: pa.ChunkedArray, role: str) -> Values:
@@ -262,7 +145,7 @@ def _of_dictionaries(column: pa.ChunkedArray, role: str, is_null: Any) -> Values
 
     if not column.num_chunks or not len(column):
         return coded([])
-    values = column.chunk(0).dictionary.to_pylist()
+    values = column.chunk(0).dictionary.to_pylist() or [None]  # where all rows are null
     rows = np.concatenate([chunk.indices.fill_null(0).to_numpy() for chunk in column.chunks])
     kind = column.type.value_type
     if types.is_fixed_size_binary(kind) and kind.byte_width == 16:
@@ -350,6 +233,11 @@ def interactions_from_sparse(
             found=type(matrix).__name__,
             wanted="a scipy sparse matrix, users by items",
         )
+    require_memory(
+        _BYTES_OF_AN_ID * sum(matrix.shape),
+        where="matrix",
+        found=f"{matrix.shape[0]:,} users and {matrix.shape[1]:,} items",
+    )
     entries = scipy.sparse.csr_array(matrix, dtype=np.float64, copy=True).tocoo()  # adds repeats up
     values = entries.data
     bad = ~(np.isfinite(values) & (values >= 0))
@@ -411,7 +299,7 @@ def _series(frame: Any, position: int, role: str) -> Values:
 
     series = frame.get_column(frame.columns[position])
     if series.implementation.is_pyarrow():
-        return _of_arrow(series.to_native(), role)
+        return values_of_arrow(series.to_native(), role)
     is_number = series.dtype.is_numeric() and not series.dtype.is_decimal()
     is_moment = series.dtype == nw.Datetime and getattr(series.dtype, "time_zone", None) is None
     is_array = (is_number or is_moment) and not series.null_count()

@@ -184,7 +184,8 @@ def times_of(column: Values, *, is_date: bool | None = None) -> tuple[Times, Fau
             **faults,
         }
     texts = [str(value).strip() for value in column.distinct]
-    if (quick := quick_times([text.encode() for text in texts], is_date=is_date)) is not None:
+    cells = [text.encode(errors="replace") for text in texts]  # wrong bytes are surrogates in it
+    if (quick := quick_times(cells, is_date=is_date)) is not None:
         return Times(quick.rows[column.rows], quick.is_date), faults
     numbers, dates = [_finite(text) for text in texts], [_microseconds(text) for text in texts]
     if is_date is None:
@@ -219,10 +220,11 @@ def quick_times(cells: list[bytes], *, is_date: bool | None) -> Times | None:
 
 def _finite(text: str) -> int | float | None:
     try:
-        return int(text) if "_" not in text else None
+        whole = int(text)
     except ValueError:
         number = _number(text)
-    return number if number is not None and np.isfinite(number) else None
+        return number if number is not None and np.isfinite(number) else None
+    return whole if "_" not in text and -(2**63) <= whole < 2**63 else None
 
 
 def _microseconds(text: str) -> int | None:
