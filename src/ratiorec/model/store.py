@@ -73,6 +73,8 @@ def _pack_text(name: str, texts: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _unpack_text(name: str, arrays: Arrays) -> NDArray[np.object_]:
+    if arrays[f"{name}.offsets"].ndim != 1:  # of no bytes, 2^27 empty lists may be made
+        raise ValueError(f"the places in {name} are no list")
     blob, offsets = arrays[f"{name}.text"].tobytes(), arrays[f"{name}.offsets"].tolist()
     if offsets[:1] != [0] or offsets[-1] != len(blob) or offsets != sorted(offsets):
         raise ValueError(f"the places in {name} do not fit its text")

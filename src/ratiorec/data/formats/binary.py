@@ -40,7 +40,7 @@ TRUST = "RATIOREC_TRUST_FILES"
 """Set to 1, files are not parsed in a process of their own first."""
 
 _ROWS_AT_ONCE = 1 << 20  # the text of so many rows is in memory, all others only as codes
-_NPZ = "a sparse matrix"
+SPARSE_MATRIX = "a sparse matrix"
 
 
 def read_parquet(
@@ -59,8 +59,8 @@ def read_arrow(
 
 def read_npz(path: Path) -> Interactions:
     """Pairs of a sparse matrix as `scipy.sparse.save_npz` writes it."""
-    _require_survived(_NPZ, [path], Columns())
-    return Interactions.from_csr(_parsed(_NPZ, path, Columns()))
+    require_survived(SPARSE_MATRIX, [path], Columns())
+    return Interactions.from_csr(_parsed(SPARSE_MATRIX, path, Columns()))
 
 
 class _Loaded(NamedTuple):
@@ -80,7 +80,7 @@ def _read_tables(
     origin: str,
 ) -> Interactions:
     require_extra("pyarrow", "arrow", where=origin)
-    _require_survived(format_name, paths, columns)
+    require_survived(format_name, paths, columns)
     parts: list[dict[str, pa.ChunkedArray]] = []
     names: dict[str, str] = {}
     for path in paths:
@@ -112,7 +112,7 @@ def _read_tables(
 # A process that may crash
 
 
-def _require_survived(format_name: str, paths: Sequence[Path], columns: Columns) -> None:
+def require_survived(format_name: str, paths: Sequence[Path], columns: Columns) -> None:
     """Refuse files at which the parser crashes, by letting another process parse them first.
 
     An error there is not told: this process will meet it, and say more.
@@ -174,7 +174,7 @@ def _parsed(format_name: str, path: Path, columns: Columns) -> Any:
 
 
 def _wanted(format_name: str) -> str:
-    is_npz = format_name == _NPZ
+    is_npz = format_name == SPARSE_MATRIX
     return "a file written by scipy.sparse.save_npz" if is_npz else f"a complete {format_name} file"
 
 
@@ -320,5 +320,5 @@ def _bytes_of_arrays(path: Path) -> int:
 _PARSERS: dict[str, Callable[[Path, Columns], Any]] = {
     "Parquet": _parquet_columns,
     "Arrow": _arrow_columns,
-    _NPZ: _sparse_matrix,
+    SPARSE_MATRIX: _sparse_matrix,
 }
