@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import math
 import shutil
 import subprocess
 import sys
@@ -127,3 +128,23 @@ print(available_memory_mb("cpu"))
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert 0 < float(done.stdout) <= 90, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("folder", "limit", "taken"),
+    [
+        ("", "memory.max", "memory.current"),
+        ("memory", "memory.limit_in_bytes", "memory.usage_in_bytes"),
+    ],
+)
+def test_the_limit_of_a_container_bounds_the_memory(
+    folder: str, limit: str, taken: str, tmp_path: Path
+) -> None:
+    assert math.isinf(machine._container_bytes_left(tmp_path))
+    (tmp_path / folder).mkdir(exist_ok=True)
+    files = {limit: "1000\n", taken: "700\n", "memory.stat": "anon 600\ninactive_file 90\n"}
+    for name, text in files.items():
+        (tmp_path / folder / name).write_text(text)
+    assert machine._container_bytes_left(tmp_path) == 390
+    (tmp_path / folder / limit).write_text("max\n")
+    assert math.isinf(machine._container_bytes_left(tmp_path))

@@ -158,7 +158,7 @@ def load_torch(device: str) -> None:
 
 
 def _available_bytes() -> float:
-    return max(0.0, min(_free_bytes(), _address_space_left()))
+    return max(0.0, min(_free_bytes(), _address_space_left(), _container_bytes_left()))
 
 
 def _address_space_left() -> float:
@@ -173,6 +173,24 @@ def _address_space_left() -> float:
     except (ImportError, OSError):
         return math.inf
     return float(limit - n_pages * resource.getpagesize())
+
+
+_LIMITS_OF_A_CONTAINER = (
+    ("memory.max", "memory.current"),
+    ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),  # before version 2
+)
+
+
+def _container_bytes_left(root: Path = Path("/sys/fs/cgroup")) -> float:
+    """What the limit of a container still allows: the file cache in it can be given back."""
+    for limit, taken in _LIMITS_OF_A_CONTAINER:
+        with contextlib.suppress(OSError, ValueError):
+            most = (root / limit).read_text().strip()
+            stat = (root / limit).with_name("memory.stat").read_text().split()
+            used = int((root / taken).read_text())
+            cached = dict(zip(stat[::2], stat[1::2], strict=False)).get("inactive_file", "0")
+            return math.inf if most == "max" else float(int(most) - used + int(cached))
+    return math.inf
 
 
 def _free_bytes() -> float:
