@@ -14,17 +14,9 @@ from ratiorec.encoders.settings import LightGCN
 from ratiorec.model.artifact import Artifact
 from ratiorec.settings import Settings, Training, UserBatches
 from ratiorec.training.experiment import fit
-from support.command_line import CommandLine
+from support.command_line import cli
 
-
-@pytest.fixture
-def cli(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RATIOREC_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return CommandLine(monkeypatch, capsys)
+__all__ = ["cli"]
 
 
 @pytest.fixture(scope="session")

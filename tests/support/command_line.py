@@ -107,3 +107,14 @@ def full_disk(n_bytes: int) -> Iterator[None]:
 
 def has_full_device() -> bool:
     return os.access("/dev/full", os.W_OK)
+
+
+@pytest.fixture
+def cli(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> CommandLine:
+    """A command line in an empty folder, with an empty cache."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("RATIOREC_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return CommandLine(monkeypatch, capsys)

@@ -1,19 +1,5 @@
 """A command line in an empty folder."""
 
-from __future__ import annotations
+from support.command_line import cli
 
-from pathlib import Path
-
-import pytest
-
-from support.command_line import CommandLine
-
-
-@pytest.fixture
-def cli(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("RATIOREC_DATA", raising=False)
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return CommandLine(monkeypatch, capsys)
+__all__ = ["cli"]
