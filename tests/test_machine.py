@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -79,6 +80,15 @@ def test_the_commit_is_that_of_the_source_tree(tree: Path) -> None:
     assert machine.commit() == head
     (tree / "machine.py").write_text("one = 2\n")
     assert machine.commit() == f"{head}-modified"
+
+
+def test_to_ask_for_the_commit_writes_nothing_to_the_repository(tree: Path) -> None:
+    git(tree, "add", "machine.py")
+    git(tree, "commit", "--quiet", "-m", "one")
+    os.utime(tree / "machine.py", (1, 1))  # for which git would renew its index
+    index = (tree / ".git" / "index").read_bytes()
+    assert machine.commit() is not None
+    assert (tree / ".git" / "index").read_bytes() == index
 
 
 def test_a_package_inside_a_repository_of_someone_else_has_no_commit(tree: Path) -> None:

@@ -91,7 +91,8 @@ def commit() -> str | None:
 
     def git(*words: str) -> str:
         done = subprocess.run(
-            ["git", "-C", str(Path(__file__).parent), *words],
+            # without the locks that `status` takes for speed: killed, it would leave them behind
+            ["git", "--no-optional-locks", "-C", str(Path(__file__).parent), *words],
             capture_output=True,
             text=True,
             timeout=10,
