@@ -6,12 +6,15 @@ import math
 import os
 import subprocess
 import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from ratiorec.errors import DownloadError, StorageError
-from ratiorec.files import atomic_write, sha256_of, write_json
+from ratiorec.files import LOCK, atomic_write, open_regular, sha256_of, sole_writer, write_json
 
 # A limit on the size of any file is a disk that fills up, without needing one: the system call
 # really fails half-way (EFBIG in place of ENOSPC). It holds for a whole process, hence a child.
@@ -80,6 +83,15 @@ def test_two_writers_of_one_path_do_not_share_a_temporary_file(tmp_path: Path) -
         first.write(b"first")
         second.write(b"second")
     assert (tmp_path / "a").read_bytes() == b"first"  # the one that ended last
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks of this kind on Windows")
+def test_what_a_killed_writer_left_goes_with_the_next_write(tmp_path: Path) -> None:
+    (tmp_path / ".a.0123456789ab.tmp").write_bytes(b"half")
+    (tmp_path / ".a.txt.0123456789ab.tmp").write_bytes(b"of another file")
+    with atomic_write(tmp_path / "a") as handle:
+        handle.write(b"whole")
+    assert {path.name for path in tmp_path.iterdir()} == {"a", ".a.txt.0123456789ab.tmp"}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="file size limits are a Unix feature")
@@ -170,3 +182,131 @@ def test_sha256_is_that_of_the_whole_file(tmp_path: Path) -> None:
     content = bytes(range(256)) * 4096  # one MiB, more than one piece
     (tmp_path / "a").write_bytes(content)
     assert sha256_of(tmp_path / "a") == hashlib.sha256(content).hexdigest()
+
+
+# --- one writer at a time --------------------------------------------------------------------
+
+HOLDER = """
+import sys
+from ratiorec.files import sole_writer
+with sole_writer(sys.argv[1]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held_by_another(folder: Path) -> Iterator[subprocess.Popen[str]]:
+    """Inside, another process writes to the folder until its standard input ends."""
+    command = [sys.executable, "-c", HOLDER, str(folder)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+locks = pytest.mark.skipif(sys.platform == "win32", reason="no locks of this kind on Windows")
+
+
+@locks
+def test_a_second_writer_is_told_who_the_first_is_and_waits(tmp_path: Path) -> None:
+    said = []
+    with held_by_another(tmp_path) as other:
+        assert other.stdin is not None
+
+        def told(line: str) -> None:
+            said.append(line)
+            other.stdin.close()  # and now the other ends
+
+        with sole_writer(tmp_path, told) as is_certain:
+            assert is_certain
+            assert other.wait(30) == 0
+    assert said[0].startswith(f"waiting for another command that writes to {tmp_path} (process ")
+    assert f"(process {other.pid}, since 20" in said[0]
+    assert list(tmp_path.iterdir()) == []
+
+
+@locks
+def test_the_lock_of_a_killed_process_holds_nobody(tmp_path: Path) -> None:
+    with held_by_another(tmp_path) as other:
+        other.kill()
+        other.wait()
+    assert (tmp_path / LOCK).exists()
+    with sole_writer(tmp_path, pytest.fail) as is_certain:
+        assert is_certain
+    assert list(tmp_path.iterdir()) == []
+
+
+@locks
+def test_whoever_holds_a_folder_may_ask_again_by_another_spelling(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "link").symlink_to("model")
+    (tmp_path / "other").mkdir()
+    with (
+        sole_writer(tmp_path / "model"),
+        sole_writer(tmp_path / "other"),
+        sole_writer(tmp_path / "link", pytest.fail),
+    ):
+        assert (tmp_path / "model" / LOCK).exists()
+
+
+@locks
+def test_another_thread_waits(tmp_path: Path) -> None:
+    waits, order = threading.Event(), []
+
+    def write() -> None:
+        with sole_writer(tmp_path, lambda _: waits.set()):
+            order.append("second")
+
+    thread = threading.Thread(target=write)
+    with sole_writer(tmp_path):
+        thread.start()
+        assert waits.wait(30)
+        order.append("first")
+    thread.join()
+    assert order == ["first", "second"]
+
+
+@locks
+def test_many_writers_never_meet(tmp_path: Path) -> None:
+    """The file of the lock goes with each writer, while others have it open and wait."""
+    inside, most = [], []
+
+    def write() -> None:
+        for _ in range(50):
+            with sole_writer(tmp_path):
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=write) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(most) == {1}
+    assert len(most) == 200
+    assert list(tmp_path.iterdir()) == []
+
+
+@locks
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "mine").write_text("mine")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / LOCK).symlink_to(tmp_path / "mine")
+    with pytest.raises(StorageError, match="could not lock"), sole_writer(tmp_path / "model"):
+        pytest.fail("the block must not begin")
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name here")
+def test_only_plain_files_are_opened_and_nobody_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):
+        with pytest.raises(OSError, match="in place of a plain file"):
+            open_regular(path)
+    (tmp_path / "plain").write_bytes(b"1")
+    (tmp_path / "link").symlink_to("plain")
+    with open_regular(tmp_path / "link") as file:
+        assert file.read() == b"1"

@@ -27,6 +27,7 @@ import difflib
 import importlib
 import math
 import re
+import signal
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -122,7 +123,9 @@ class DivergenceError(RatiorecError, ArithmeticError):
 
 
 class StoppedError(RatiorecError, InterruptedError):
-    """Training was stopped on request; its checkpoint is on disk."""
+    """Training was stopped on request, by a signal; its checkpoint is on disk."""
+
+    signal: int = signal.SIGINT
 
 
 class StorageError(RatiorecError, OSError):

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
+import sys
+import time
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ratiorec.errors import RatiorecError, StorageError
+
+if sys.platform != "win32":
+    import fcntl
+
+LOCK = ".lock"
+"""The file in a folder that its only writer holds."""
+
+_held: ContextVar[tuple[BinaryIO, ...]] = ContextVar("held", default=())
+"""The open lock files of this thread: one that was closed, by whatever way, is no longer held."""
 
 
 @contextlib.contextmanager
@@ -21,7 +35,8 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Open a temporary file beside `path` that takes its place when the block ends well.
 
     When the block raises, whatever it raises, the temporary file is removed and the old file
-    stands as it was. A link is followed, so that its target is replaced and not the link.
+    stands as it was. A killed process leaves its temporary file to the next writer of `path`, who
+    removes it. A link is followed, so that its target is replaced and not the link.
 
     Raises:
         StorageError: The system could not write (disk full, no permission, no such folder).
@@ -39,6 +54,7 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         _told_as_ours(path, "could not write the file; what stood there before still stands"),
         removed_on_failure(temporary),
         temporary.open("xb") as handle,
+        _locked(temporary),
     ):
         yield handle
         handle.flush()
@@ -46,15 +62,17 @@ def atomic_write(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
         handle.close()  # some systems refuse to rename a file that is still open
         temporary.replace(target)
     _sync_folder(target.parent)
+    _remove_abandoned(target)
 
 
 @contextlib.contextmanager
 def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
     """An empty folder beside `path` that takes its place when the block ends well.
 
-    When the block raises, whatever it raises, nothing is left of it. An earlier folder steps aside
-    for the new one by two renames: who reads at that moment may find no folder, but never half of
-    one. Whether it may be replaced is for `refuse_foreign` to say.
+    When the block raises, whatever it raises, nothing is left of it. An earlier folder is exchanged
+    for the new one in one step. Where the system cannot, it steps aside by a rename of its own: who
+    reads at that moment may find no folder, but never half of one. Whether it may be replaced is
+    for `refuse_foreign` to say.
 
     Raises:
         StorageError: The system could not write.
@@ -66,13 +84,15 @@ def whole_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
         removed_on_failure(temporary),
     ):
         temporary.mkdir()
-        yield temporary
-        for file in temporary.iterdir():
-            with file.open("rb+") as handle:  # Windows syncs only what may be written
-                os.fsync(handle.fileno())
-        _sync_folder(temporary)
-        _put_in_place(temporary, target)
+        with _locked(temporary):
+            yield temporary
+            for file in temporary.iterdir():
+                with file.open("rb+") as handle:  # Windows syncs only what may be written
+                    os.fsync(handle.fileno())
+            _sync_folder(temporary)
+            _put_in_place(temporary, target)
     _sync_folder(target.parent)
+    _remove_abandoned(target)
 
 
 def _put_in_place(temporary: Path, target: Path) -> None:
@@ -80,13 +100,29 @@ def _put_in_place(temporary: Path, target: Path) -> None:
         temporary.rename(target)
         return
     aside = temporary.with_suffix(".old")
-    target.rename(aside)
-    try:
-        temporary.rename(target)
-    except BaseException:
-        aside.rename(target)
-        raise
-    shutil.rmtree(aside, ignore_errors=True)  # the new folder stands; a left-over does no harm
+    if _exchanged(temporary, target):
+        aside = temporary
+    else:
+        try:
+            target.rename(aside)
+            temporary.rename(target)
+        except BaseException:
+            if not target.exists():
+                aside.rename(target)
+            raise
+    _remove(aside)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two folders in one step; False where the system or its file system cannot."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    exchange = getattr(ctypes.CDLL(None), "renameat2", None)  # Python has no name for it
+    here, flag = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    paths = os.fsencode(one), os.fsencode(other)
+    return exchange is not None and exchange(here, paths[0], here, paths[1], flag) == 0
 
 
 def refuse_foreign(
@@ -139,8 +175,8 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 def made_folder(path: Path) -> Iterator[None]:
     """Make a folder and those above it; when the block raises, the new ones go, if empty."""
     new = [folder for folder in (path, *path.parents) if not folder.exists()]
-    make_folder(path)
     try:
+        make_folder(path)
         yield
     except BaseException:
         with contextlib.suppress(OSError):
@@ -155,11 +191,140 @@ def removed_on_failure(path: Path) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            path.unlink()
+        _remove(path)
         raise
+
+
+@contextlib.contextmanager
+def sole_writer(
+    folder: str | os.PathLike[str], notify: Callable[[str], None] = lambda _: None
+) -> Iterator[bool]:
+    """Inside, nobody else who asks for it writes to the folder; readers are not kept out.
+
+    Waits for whoever does, after `notify` was told who that is; asked for again inside, it is
+    granted at once. The lock is on a file in the folder that goes when the block ends. Of a killed
+    process the file may stay, but not the lock.
+
+    Yields:
+        Whether it is certain; False where the system has no such locks, as Windows.
+    """
+    path = Path(os.path.realpath(folder), LOCK)
+    if any(not file.closed and _is_at(file, path) for file in _held.get()):
+        yield True
+        return
+    with _told_as_ours(folder, "could not lock the folder"), _lock_file(path, notify) as certain:
+        yield certain
+
+
+@contextlib.contextmanager
+def _lock_file(path: Path, notify: Callable[[str], None]) -> Iterator[bool]:
+    if sys.platform == "win32":
+        yield False
+        return
+    flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+    while True:
+        with os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0) as file:
+            certain = _wait_for(file, path.parent, notify)
+            if certain and not _is_at(file, path):
+                continue  # its last holder has removed it: the lock is on the next one
+            try:
+                with contextlib.suppress(OSError):  # a full disk: nobody can be told, no more
+                    file.truncate(0)
+                    file.write(f"{os.getpid()} {time.time():.0f}".encode())
+                if certain:
+                    _held.set((*(one for one in _held.get() if not one.closed), file))
+                yield certain
+            finally:
+                if certain:  # else it may be someone else's
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+            return
+
+
+def _wait_for(file: Any, folder: Path, notify: Callable[[str], None]) -> bool:
+    """Take the lock on a file; False where there are no locks."""
+    assert sys.platform != "win32"
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        notify(f"waiting for another command that writes to {folder} ({_holder(file)})")
+        fcntl.flock(file, fcntl.LOCK_EX)
+    except OSError as error:
+        notify(f"note: no lock on {folder} ({error.strerror}): two writers may undo each other")
+        return False
+    return True
+
+
+def _holder(file: Any) -> str:
+    """Who has the lock, as it has written itself."""
+    match file.read(100).split():
+        case [pid, since] if pid.isdigit() and since.isdigit():
+            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(since)))
+            return f"process {int(pid)}, since {moment}"
+    return "process unknown"
+
+
+def _is_at(file: Any, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.lstat())
+    except FileNotFoundError:
+        return False
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[bool]:
+    """Inside, others see that a file or folder is in use; False where it is by someone else."""
+    if sys.platform == "win32":
+        yield False
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        yield _is_free(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _is_free(descriptor: int) -> bool:
+    assert sys.platform != "win32"
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:  # held, or a file system without locks
+        return False
+    return True
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove what killed writers of the same target left; living ones hold a lock on theirs."""
+    name = re.compile(rf"\.{re.escape(target.name[:200])}\.[0-9a-f]{{12}}\.(tmp|old)")
+    with contextlib.suppress(OSError):  # the target stands; a left-over does no harm
+        for path in target.parent.iterdir():
+            if name.fullmatch(path.name):
+                with contextlib.suppress(OSError), _locked(path) as is_abandoned:
+                    if is_abandoned:
+                        _remove(path)
+
+
+def _remove(path: Path) -> None:
+    """Remove a file or a folder, as far as that can be done."""
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
+    """Open a plain file to read; a device, pipe or folder is refused and not waited for.
+
+    Raises:
+        OSError: It is something else, or cannot be read.
+    """
+    waits_not = getattr(os, "O_NONBLOCK", 0)  # a pipe would wait for someone to write to it
+    flags = os.O_RDONLY | waits_not | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
+    descriptor = os.open(path, flags)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "a device, pipe or folder in place of a plain file", str(path))
+    return os.fdopen(descriptor, "rb")
 
 
 def write_json(path: str | os.PathLike[str], value: Any) -> None:

@@ -301,12 +301,18 @@ def test_a_polite_kill_saves_as_well(
     cli: CommandLine, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     interrupting(monkeypatch, 1, number=signal.SIGTERM)
-    assert cli("fit", clicks, "-o", "model", *QUICK).code == 130
+    assert cli("fit", clicks, "-o", "model", *QUICK).code == 143
     assert (tmp_path / "model.checkpoint" / FILE).is_file()
 
 
-def test_ctrl_c_twice_leaves_at_once(
-    cli: CommandLine, clicks: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_twice_leaves_at_once(
+    cli: CommandLine,
+    clicks: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: signal.Signals,
+    code: int,
 ) -> None:
     plain = StopRequest.ask
 
@@ -315,9 +321,9 @@ def test_ctrl_c_twice_leaves_at_once(
         plain(self, number, frame)
 
     monkeypatch.setattr(StopRequest, "ask", twice)
-    interrupting(monkeypatch, 1)
+    interrupting(monkeypatch, 1, number=number)
     outcome = cli("fit", clicks, "-o", "model", *QUICK)
-    assert outcome.code == 130
+    assert outcome.code == code
     assert "Traceback" not in outcome.err
     assert not (tmp_path / "model").exists()
 

@@ -86,20 +86,21 @@ def test_a_fixed_setting_is_in_the_file_and_not_searched(cli: CommandLine, click
     assert "where: --set; found: 2 presets" in cli("tune", clicks, *FOUR, *several).refusal
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_keeps_what_was_found(
-    cli: CommandLine, clicks: Path, monkeypatch: pytest.MonkeyPatch
+    cli: CommandLine, clicks: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
 ) -> None:
     tell = command.TuneProgress.tell
 
     def interrupted(self: Any, trial: Trial) -> None:
         tell(self, trial)
         if len(self._session.trials) == 2:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(number)
 
     with monkeypatch.context() as patch:
         patch.setattr(command.TuneProgress, "tell", interrupted)
         stopped = cli("tune", clicks, *FOUR, "--json")
-    assert stopped.code == 130
+    assert stopped.code == 128 + number
     assert "the same command goes on" in stopped.err
     assert len(stopped.json["trials"]) == 2
     assert Path("best.toml").exists()

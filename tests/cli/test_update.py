@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import numpy as np
 import pytest
 
 from ratiorec.data.interactions import Interactions
+from ratiorec.files import LOCK, sole_writer
 from ratiorec.model.artifact import Artifact
 from support.command_line import CommandLine, everything_in
 from support.random_vectors import vector_model
@@ -143,9 +146,44 @@ def test_a_file_without_pairs_is_no_mistake(cli: CommandLine, model: Path, tmp_p
     assert everything_in(model) == untouched
 
 
-def test_a_model_that_was_replaced_meanwhile_is_not_put_back(
-    cli: CommandLine, model: Path, today: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks of this kind on Windows")
+def test_two_at_once_lose_no_pair(
+    cli: CommandLine, model: Path, today: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The second comes at the worst moment: the first has made its model and is about to save."""
+    later, said, save = tmp_path / "later.csv", tmp_path / "said", Artifact.save
+    later.write_text("user_id,item_id\nYan,item-003\n", encoding="utf-8")
+    others: list[subprocess.Popen[bytes]] = []
+
+    def save_late(self: Artifact, folder: Path) -> None:
+        with said.open("wb") as file:
+            command = [sys.executable, "-m", "ratiorec", "update", str(model), str(later)]
+            others.append(subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=file))
+        while others[0].poll() is None and b"waiting" not in said.read_bytes():
+            time.sleep(0.01)
+        save(self, folder)
+
+    monkeypatch.setattr(Artifact, "save", save_late)
+    assert cli("update", model, today).code == 0
+    assert others[0].wait(60) == 0
+    assert {"Yan", "Zoe"} <= set(Artifact.load(model).users.ids.tolist())
+    assert f"waiting for another command that writes to {model} (process {os.getpid()}, since " in (
+        said.read_text(encoding="utf-8")
+    )
+    assert not (model / LOCK).exists()
+
+
+def test_a_model_that_is_being_updated_is_read_all_the_same(cli: CommandLine, model: Path) -> None:
+    with sole_writer(model):
+        assert cli("recommend", model, "--user", "Dora-003", "--json").code == 0
+
+
+@pytest.mark.parametrize("spelling", ["the same", "dots", "link"])
+def test_a_model_that_was_replaced_meanwhile_is_not_put_back(
+    cli: CommandLine, model: Path, today: Path, monkeypatch: pytest.MonkeyPatch, spelling: str
+) -> None:
+    (model.parent / "link").symlink_to(model)
+    target = {"the same": model, "dots": model / ".." / "model", "link": model.parent / "link"}
     other = Artifact.load(model).update(Interactions.from_pairs(["Yan"], ["item-003"]))
     take_in, saved = Artifact.update, []
 
@@ -156,7 +194,7 @@ def test_a_model_that_was_replaced_meanwhile_is_not_put_back(
         return take_in(self, pairs, **options)
 
     monkeypatch.setattr(Artifact, "update", slow)
-    outcome = cli("update", model, today)
+    outcome = cli("update", model, today, "-o", target[spelling])
     assert outcome.code == 0
     assert "the model was replaced meanwhile" in outcome.err
     assert {"Yan", "Zoe"} <= set(Artifact.load(model).users.ids.tolist())
@@ -178,3 +216,21 @@ def test_a_model_that_never_stands_still_is_left_alone(
     assert outcome.code == 2
     assert "one writer at a time" in outcome.err
     assert "Zoe" not in Artifact.load(model).users.ids.tolist()
+
+
+def test_pairs_go_into_the_model_that_a_link_points_to_in_the_end(
+    cli: CommandLine, model: Path, today: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, take_in, untouched = tmp_path / "current", Artifact.update, everything_in(model)
+    Artifact.load(model).update(Interactions.from_pairs(["Yan"], ["item-003"])).save("next")
+    link.symlink_to(model)
+
+    def switched(self: Artifact, pairs: Interactions, **options: Any) -> Artifact:
+        link.unlink(missing_ok=True)
+        link.symlink_to("next")
+        return take_in(self, pairs, **options)
+
+    monkeypatch.setattr(Artifact, "update", switched)
+    assert cli("update", link, today).code == 0
+    assert everything_in(model) == untouched
+    assert {"Yan", "Zoe"} <= set(Artifact.load("next").users.ids.tolist())

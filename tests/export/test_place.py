@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ratiorec import files
 from ratiorec.errors import StorageError
 from ratiorec.export import FORMS, export
 from ratiorec.export.exporting import FORMAT, HEADER
@@ -54,6 +55,21 @@ def test_an_earlier_export_stands_when_the_block_raises(tmp_path: Path) -> None:
     assert everything_in(tmp_path) == before
 
 
+@pytest.fixture
+def without_exchange(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A system on which two folders cannot change places in one step."""
+    monkeypatch.setattr(files, "_exchanged", lambda *_: False)
+
+
+@pytest.mark.usefixtures("without_exchange")
+def test_without_an_exchange_the_earlier_export_steps_aside(tmp_path: Path) -> None:
+    write_export(tmp_path / "out", "old")
+    write_export(tmp_path / "out", "new")
+    assert (tmp_path / "out" / "vectors").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
+@pytest.mark.usefixtures("without_exchange")
 def test_an_earlier_export_stands_when_the_new_one_cannot_take_its_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -68,6 +84,26 @@ def test_an_earlier_export_stands_when_the_new_one_cannot_take_its_place(
 
     monkeypatch.setattr(Path, "rename", fail_for_the_new_one)
     with pytest.raises(StorageError, match="Input/output error"):
+        write_export(tmp_path / "out", "new")
+    assert everything_in(tmp_path) == before
+
+
+@pytest.mark.usefixtures("without_exchange")
+def test_ctrl_c_after_the_earlier_export_stepped_aside_brings_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_export(tmp_path / "out", "old")
+    before = everything_in(tmp_path)
+    rename = Path.rename
+
+    def interrupted(path: Path, target: Path) -> Path:
+        moved = rename(path, target)
+        if target.suffix == ".old":
+            raise KeyboardInterrupt
+        return moved
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
         write_export(tmp_path / "out", "new")
     assert everything_in(tmp_path) == before
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -34,6 +35,10 @@ def write_header(path: Path, header: dict[str, Any], *, honest: bool = False) ->
         digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
         header["checksum"] = digest.hexdigest()
     (path / "model.json").write_text(json.dumps(header))
+
+
+def arrays_file_in_use(path: Path) -> Path:
+    return path / str(header_of(path)["arrays"]["file"])
 
 
 def arrays_file(path: Path) -> Path:
@@ -102,15 +107,34 @@ def test_other_files_beside_a_model_are_left_alone(saved: Path) -> None:
     assert (saved / "notes.txt").read_text() == "mine"
 
 
-def test_what_a_killed_writer_left_behind_does_no_harm_and_goes_in_time(saved: Path) -> None:
+@pytest.fixture
+def left_overs(saved: Path) -> tuple[Path, Path]:
+    """What killed writers left, one just now and one long ago."""
     recent = saved / "arrays-0123456789abcdef.safetensors"
-    recent.write_bytes(b"half")
     old = saved / ".model.json.0123456789ab.tmp"
-    old.write_bytes(b"half")
+    for file in (recent, old):
+        file.write_bytes(b"half")
     os.utime(old, (0, 0))
+    return recent, old
+
+
+def test_what_killed_writers_left_goes_with_the_next_save(
+    saved: Path, left_overs: tuple[Path, Path]
+) -> None:
     write_model(saved, CONTENT, {"other": np.zeros(3)})
+    assert not any(file.exists() for file in left_overs)
+
+
+def test_without_locks_a_young_left_over_may_be_needed_and_stays(
+    saved: Path, left_overs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_module, "sole_writer", lambda _: contextlib.nullcontext(False))
+    recent, old = left_overs
+    before = arrays_file_in_use(saved)
+    write_model(saved, CONTENT, {"other": np.zeros(3)})
+    assert recent.exists()
     assert not old.exists()
-    assert recent.exists()  # it may be the work of a writer who is not finished
+    assert not before.exists()
     os.utime(recent, (0, 0))
     write_model(saved, CONTENT, ARRAYS)
     assert not recent.exists()
@@ -323,6 +347,128 @@ def test_a_reader_finds_the_old_model_or_the_new_one(saved: Path) -> None:
     writer.join()
     assert n_read > 0
     assert read_model(saved)[0]["card"] == {"n": 59}
+
+
+# --- what would take all memory, or all time -------------------------------------------------
+
+
+def rewrite(folder: Path, change: Callable[[dict[str, np.ndarray]], None]) -> None:
+    """Change the arrays of a model, with hashes that fit."""
+    from safetensors.numpy import load, save
+
+    header, file = header_of(folder), arrays_file(folder)
+    arrays = load(file.read_bytes())
+    change(arrays)
+    blob = save(arrays)
+    sha256 = hashlib.sha256(blob).hexdigest()
+    file.unlink()
+    header["arrays"] = {"file": f"arrays-{sha256[:16]}.safetensors", "size": len(blob)}
+    header["arrays"]["sha256"] = sha256
+    (folder / header["arrays"]["file"]).write_bytes(blob)
+    write_header(folder, header, honest=True)
+
+
+TEXTS = [f"item.{part}.{kind}" for part in ("ids", "names") for kind in ("text", "offsets")]
+
+
+@pytest.mark.parametrize("size", [2**27, 2**50])
+@pytest.mark.parametrize("name", [*TEXTS, "user.ids", "seen.indices", "scorer.items"])
+def test_an_array_without_numbers_may_not_claim_another_size(
+    tmp_path: Path, name: str, size: int
+) -> None:
+    small_model().save(tmp_path)
+    rewrite(tmp_path, lambda arrays: arrays.update({name: np.empty((size, 0), np.int64)}))
+    with pytest.raises(ModelError, match=rf"larger than their file.*{name} of shape \[{size}, 0\]"):
+        Artifact.load(tmp_path)
+
+
+@pytest.mark.parametrize("file", ["model.json", "arrays"])
+@pytest.mark.parametrize("kind", ["zero", "pipe", "folder", "sparse"])
+def test_only_plain_files_of_the_right_size_are_read(saved: Path, file: str, kind: str) -> None:
+    path = arrays_file(saved) if file == "arrays" else saved / file
+    path.unlink()
+    match kind:
+        case "zero":
+            path.symlink_to("/dev/zero")
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "sparse":
+            with path.open("wb") as sparse:
+                sparse.truncate(100 * 2**30)
+    with pytest.raises(ModelError, match=r"plain file|too large|altered"):
+        read_model(saved)
+
+
+def test_arrays_that_do_not_fit_into_the_memory_are_refused_before_they_are_read(
+    saved: Path,
+) -> None:
+    header, size = header_of(saved), 2**50
+    with arrays_file(saved).open("wb") as sparse:
+        try:
+            sparse.truncate(size)
+        except OSError:
+            size = 2**43  # the largest file of some systems, and more than any memory
+            sparse.truncate(size)
+    header["arrays"]["size"] = size
+    write_header(saved, header, honest=True)
+    with pytest.raises(ModelError, match=rf"not enough memory.*{size:,} bytes of arrays"):
+        read_model(saved)
+
+
+def test_a_list_of_arrays_that_is_endless_is_refused(saved: Path) -> None:
+    header, blob = header_of(saved), (2**22).to_bytes(8, "little") + b" " * 2**22
+    arrays_file(saved).write_bytes(blob)
+    header["arrays"] |= {"size": len(blob), "sha256": hashlib.sha256(blob).hexdigest()}
+    write_header(saved, header, honest=True)
+    with pytest.raises(ModelError, match="4,194,304 bytes of names"):
+        read_model(saved)
+
+
+def test_memory_that_runs_out_is_told_as_that(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_model().save(tmp_path)
+
+    def nothing_left(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("ratiorec.model.artifact.unpack", nothing_left)
+    with pytest.raises(ModelError, match="not enough memory"):
+        Artifact.load(tmp_path)
+
+
+def test_a_card_that_nobody_could_read_again_is_not_written(saved: Path) -> None:
+    before = header_of(saved)
+    with pytest.raises(ModelError, match="too large for a model"):
+        write_model(saved, {"card": {"curve": "x" * 2**23}}, ARRAYS)
+    assert header_of(saved) == before
+
+
+# --- links -----------------------------------------------------------------------------------
+
+
+def test_a_folder_reached_by_a_link_is_read_and_replaced(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "current").symlink_to(saved)
+    write_model(tmp_path / "current", CONTENT, {"other": np.zeros(3)})
+    assert (tmp_path / "current").is_symlink()
+    assert set(read_model(tmp_path / "current")[1]) == set(read_model(saved)[1]) == {"other"}
+
+
+def test_files_that_are_links_are_read_and_never_written_through(
+    saved: Path, tmp_path: Path
+) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    for file in list(saved.iterdir()):
+        file.rename(store / file.name)
+        file.symlink_to(store / file.name)
+    assert set(read_model(saved)[1]) == set(ARRAYS)
+    before = {file.name: file.read_bytes() for file in store.iterdir()}
+    with pytest.raises(StorageError, match=r"a model.json that is a symbolic link"):
+        write_model(saved, CONTENT, {"other": np.zeros(3)})
+    assert {file.name: file.read_bytes() for file in store.iterdir()} == before
 
 
 # --- a model folder that was changed at random -----------------------------------------------

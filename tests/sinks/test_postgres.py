@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import contextlib
 import sys
+import threading
 
 import pytest
 
 from ratiorec.errors import MissingExtraError, StorageError
 from ratiorec.sinks import Job, sink_of, write_lists
+from ratiorec.sinks.postgres import _PostgresDatabase
 from support.postgres_server import PASSWORD, PostgresServer
 from support.sink_places import Place, expected, small_model
 
@@ -145,6 +148,37 @@ def test_a_second_command_for_the_same_table_is_noticed(postgres_place: Place, k
         write_lists(JOB, place, users_at_a_time=10, progress=second)
     write_lists(Job.of(MODEL, MODEL.users.ids, k), place)  # either may have been the one
     assert postgres_place.rows() == expected(MODEL, k)
+
+
+def test_two_first_commands_at_once_are_told_of_each_other(
+    postgres_place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both_have_looked, outcomes = threading.Barrier(2), list[StorageError]()
+    columns = _PostgresDatabase.columns
+
+    def slowly(self: _PostgresDatabase, table: str) -> dict[str, str]:
+        found = columns(self, table)
+        with contextlib.suppress(threading.BrokenBarrierError):  # the other waits for us
+            both_have_looked.wait(1)
+        return found
+
+    def write() -> None:
+        try:
+            write_lists(JOB, postgres_place.sink, users_at_a_time=10)
+        except StorageError as error:
+            outcomes.append(error)
+
+    monkeypatch.setattr(_PostgresDatabase, "columns", slowly)
+    threads = [threading.Thread(target=write) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) <= 1  # one has come to its end
+    assert [error.what for error in outcomes] == [
+        "another command writes lists to the same table" for _ in outcomes
+    ]
+    assert postgres_place.rows() == expected(MODEL)
 
 
 def test_without_its_driver_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

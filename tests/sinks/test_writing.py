@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -77,3 +78,36 @@ def test_a_block_without_users_is_refused() -> None:
     model = small_model()
     with pytest.raises(ConfigError, match="a block must have users"):
         write_lists(Job.of(model, model.users.ids), Slow(), users_at_a_time=0)
+
+
+@dataclass
+class Interrupted(Slow):
+    """A sink during whose first block Ctrl-C is pressed three times."""
+
+    is_writing: bool = False
+    closed_while_writing: bool = False
+
+    @contextmanager
+    def open(self, job: Job, *, resume: bool, notify: Notify) -> Iterator[Interrupted]:
+        try:
+            yield self
+        finally:
+            self.closed_while_writing = self.is_writing
+
+    def write(self, block: Block) -> None:
+        self.is_writing = True
+        main = threading.main_thread().ident
+        assert main is not None
+        for _ in range(3):
+            signal.pthread_kill(main, signal.SIGINT)
+            threading.Event().wait(0.05)  # the main thread hears it, and goes back to waiting
+        self.is_writing = False
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="no signals to threads here")
+def test_ctrl_c_closes_no_sink_while_a_block_is_written_to_it() -> None:
+    model, sink = small_model(), Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        write_lists(Job.of(model, model.users.ids, 3), sink, users_at_a_time=30)
+    assert not sink.is_writing
+    assert not sink.closed_while_writing

@@ -217,7 +217,7 @@ def main() -> None:
         app(prog_name=app.info.name)  # whatever the file is called that was started
     except StoppedError as stopped:
         _say(stopped)
-        sys.exit(128 + signal.SIGINT)
+        sys.exit(128 + stopped.signal)
     except RatiorecError as error:
         _say(error)
         sys.exit(2)

@@ -11,22 +11,23 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress
 
 from ratiorec.cli import options as o
+from ratiorec.errors import StoppedError
 
 
 class StopRequest:
     """Whether Ctrl-C was pressed; pressed a second time it interrupts at once."""
 
     def __init__(self) -> None:
-        self._asked = False
+        self.signal: int | None = None
 
     def __call__(self) -> bool:
-        return self._asked
+        return self.signal is not None
 
     def ask(self, number: int, frame: FrameType | None) -> None:
         """What the signal calls."""
-        if self._asked:
-            raise KeyboardInterrupt
-        self._asked = True
+        if self():
+            raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+        self.signal = number
         o.say("\nstopping after this step; Ctrl-C again to leave at once")
 
 
@@ -37,6 +38,9 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
     old = {number: signal.signal(number, request.ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield request
+    except StoppedError as stopped:
+        stopped.signal = request.signal or stopped.signal
+        raise
     finally:
         for number, handler in old.items():
             signal.signal(number, handler)

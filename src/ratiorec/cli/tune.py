@@ -85,9 +85,9 @@ def tune(
     dataset = o.load_data(data, source)
     o.tell_of_weights(dataset, *starts.values())
     search = {"options": options, "seed": seed, "device": place, "n_trials": trials}
-    tuning, is_stopped = _run(dataset, starts, assignments or (), output, search)
+    tuning, stopped_by = _run(dataset, starts, assignments or (), output, search)
     if not tuning.ranked:
-        raise _nothing_found(tuning, is_stopped)
+        raise _nothing_found(tuning, stopped_by)
     _write(tuning, output)
     if report is not None:
         _report_writer()(tuning, dataset, report, seed=seed, device=str(place))
@@ -98,8 +98,8 @@ def tune(
         o.print_json(result)
     else:
         _print(tuning, result, data)
-    if is_stopped:
-        raise _stopped(output)
+    if stopped_by is not None:
+        raise _stopped(str(_study(output)), "the same command goes on from here", stopped_by)
 
 
 def _starts(names: str, assignments: Sequence[str]) -> dict[str, ModelSettings]:
@@ -154,8 +154,8 @@ def _run(
     assignments: Sequence[str],
     output: Path,
     search: dict[str, Any],
-) -> tuple[Tuning, bool]:
-    """The search with its progress, and whether it was stopped."""
+) -> tuple[Tuning, int | None]:
+    """The search with its progress, and the signal by which it was stopped."""
     from ratiorec.cli.progress import stop_on_interrupt
     from ratiorec.training.search_space import fixed_by
     from ratiorec.training.tune import TuneSession
@@ -172,7 +172,7 @@ def _run(
         o.tell_of_order(dataset, session.validation_by)
         with TuneProgress(session) as progress:
             session.observe, session.told = progress, progress.tell
-            return session(), stop_requested()
+            return session(), stop_requested.signal
 
 
 class TuneProgress:
@@ -221,23 +221,17 @@ class TuneProgress:
         self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _stopped(output: Path) -> StoppedError:
-    return StoppedError(
-        "the search was stopped",
-        where=str(_study(output)),
-        found="a request to stop",
-        wanted="the same command goes on from here",
+def _stopped(where: str, wanted: str, by: int) -> StoppedError:
+    stopped = StoppedError(
+        "the search was stopped", where=where, found="a request to stop", wanted=wanted
     )
+    stopped.signal = by
+    return stopped
 
 
-def _nothing_found(tuning: Tuning, is_stopped: bool) -> Exception:
-    if is_stopped:
-        return StoppedError(
-            "the search was stopped",
-            where="the first trial",
-            found="a request to stop",
-            wanted="the same command again",
-        )
+def _nothing_found(tuning: Tuning, stopped_by: int | None) -> Exception:
+    if stopped_by is not None:
+        return _stopped("the first trial", "the same command again", stopped_by)
     reasons = [f"{trial.preset}: {trial.why}" for trial in tuning.trials]
     reasons += [f"{name}: {why}" for name, why in tuning.left_out.items()]
     return ConfigError(

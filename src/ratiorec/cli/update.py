@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -72,21 +73,28 @@ def update(
 def _taken_in(
     model: Path, target: Path, pairs: Interactions | None, *, only_touched: bool
 ) -> tuple[Artifact, Artifact]:
-    """The model as it was and as it was saved; begun again where another was written meanwhile."""
+    """The model as it was and as it was saved, while no other command writes to the folder.
+
+    Begun again where somebody who asks for no lock has put another model there meanwhile.
+    """
     from ratiorec.cli.progress import users_bar
+    from ratiorec.files import made_folder, sole_writer
     from ratiorec.model.artifact import Artifact
     from ratiorec.model.store import header_bytes
 
     for _ in range(_MOST_READINGS):
-        read = header_bytes(model)
-        before = after = Artifact.load(model)
-        if pairs is not None:
-            take_in = before.partial_fit if only_touched else before.update
-            with users_bar("folding in") as progress:
-                after = take_in(pairs, progress=progress)
-        if target != model or header_bytes(model) == read:
-            after.save(target)
-            return before, after
+        place = Path(os.path.realpath(target))  # a link may point elsewhere in a moment
+        is_other = place != Path(os.path.realpath(model))
+        with made_folder(place), sole_writer(place, o.say):
+            read = header_bytes(model)
+            before = after = Artifact.load(model)
+            if pairs is not None:
+                take_in = before.partial_fit if only_touched else before.update
+                with users_bar("folding in") as progress:
+                    after = take_in(pairs, progress=progress)
+            if is_other or header_bytes(model) == read:
+                after.save(place)
+                return before, after
         o.say("the model was replaced meanwhile: the pairs go into the new one")
     raise ModelError(
         "the model is replaced all the time",

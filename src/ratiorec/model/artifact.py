@@ -292,8 +292,8 @@ class Artifact:
         Raises:
             ModelError: The folder holds no whole model of this format.
         """
-        content, arrays = read_model(folder)
         with parts_are_whole(folder):
+            content, arrays = read_model(folder)
             seen = UserItems(arrays["seen.indptr"], arrays["seen.indices"])
             model = cls(
                 SCORERS[content["scorer"]].from_arrays(part_of(arrays, "scorer."), seen),

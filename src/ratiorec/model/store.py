@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 import re
 import time
 from collections.abc import Iterator, Mapping
@@ -17,9 +18,18 @@ from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ModelError
-from ratiorec.files import atomic_write, made_folder, refuse_foreign, removed_on_failure
+from ratiorec.files import (
+    LOCK,
+    atomic_write,
+    made_folder,
+    open_regular,
+    refuse_foreign,
+    sole_writer,
+)
 
 Arrays = Mapping[str, NDArray[Any]]
+
+_TEXTS_AT_A_TIME = 2**14  # a server that loads a model must let its other threads have a turn
 
 
 def describe(vocabulary: Vocabulary) -> dict[str, Any]:
@@ -73,13 +83,18 @@ def _pack_text(name: str, texts: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def _unpack_text(name: str, arrays: Arrays) -> NDArray[np.object_]:
-    if arrays[f"{name}.offsets"].ndim != 1:  # of no bytes, 2^27 empty lists may be made
-        raise ValueError(f"the places in {name} are no list")
-    blob, offsets = arrays[f"{name}.text"].tobytes(), arrays[f"{name}.offsets"].tolist()
-    if offsets[:1] != [0] or offsets[-1] != len(blob) or offsets != sorted(offsets):
+    text, offsets = arrays[f"{name}.text"], arrays[f"{name}.offsets"]
+    for array, kind in ((text, np.uint8), (offsets, np.int64)):
+        if array.ndim != 1 or array.dtype != kind:
+            raise ValueError(f"{name} is no list of bytes and places")
+    ends = (0, len(text))
+    if not len(offsets) or (offsets[0], offsets[-1]) != ends or (offsets[1:] < offsets[:-1]).any():
         raise ValueError(f"the places in {name} do not fit its text")
-    texts = np.empty(len(offsets) - 1, object)
-    texts[:] = [blob[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(offsets)]
+    blob, texts = text.tobytes(), np.empty(len(offsets) - 1, object)
+    for start in range(0, len(texts), _TEXTS_AT_A_TIME):
+        end = start + _TEXTS_AT_A_TIME
+        places = offsets[start : end + 1].tolist()
+        texts[start:end] = [blob[a:b].decode("utf-8", "surrogatepass") for a, b in pairwise(places)]
     return texts
 
 
@@ -89,7 +104,9 @@ VERSION = 2  # 1 had other names of settings
 
 _ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
 _LEFT_OVER = re.compile(r"\.(model\.json|arrays-[0-9a-f]{16}\.safetensors)\.[0-9a-f]+\.tmp")
-_SECONDS_OF_A_WRITER = 3600  # a younger file may belong to someone who is writing right now
+_SECONDS_OF_A_WRITER = 3600  # without locks a younger file may be someone's who is writing now
+_MOST_OF_A_HEADER = 2**22  # bytes: settings and card, no arrays
+_MOST_OF_A_LIST = 2**20  # bytes: the names and shapes of arrays, in their file
 
 
 def write_model(folder: str | Path, content: Mapping[str, Any], arrays: Arrays) -> None:
@@ -103,8 +120,6 @@ def write_model(folder: str | Path, content: Mapping[str, Any], arrays: Arrays) 
 
     path = Path(folder)
     plain = _plain(content)
-    require_replaceable(path)
-    old = _old_arrays(path)
     blob = save({name: np.ascontiguousarray(array) for name, array in arrays.items()})
     sha256 = hashlib.sha256(blob).hexdigest()
     file = f"arrays-{sha256[:16]}.safetensors"
@@ -115,13 +130,24 @@ def write_model(folder: str | Path, content: Mapping[str, Any], arrays: Arrays) 
         **plain,
     }
     header["checksum"] = _checksum(header)
-    is_new = file != old
-    with made_folder(path), removed_on_failure(path / file) if is_new else contextlib.nullcontext():
-        with atomic_write(path / file) as handle:
-            handle.write(blob)
-        with atomic_write(path / HEADER) as handle:
-            handle.write(json.dumps(header, indent=2).encode() + b"\n")
-    _remove_stale(path, keep=file, old=old)
+    encoded = json.dumps(header, indent=2).encode() + b"\n"
+    if len(encoded) > _MOST_OF_A_HEADER:
+        _refuse(
+            path / HEADER,
+            "settings and card are too large for a model",
+            f"{len(encoded):,} bytes",
+            f"at most {_MOST_OF_A_HEADER:,}",
+        )
+    require_replaceable(path)
+    with made_folder(path), sole_writer(path) as is_sole:
+        before = _named_arrays(path)
+        try:
+            with atomic_write(path / file) as handle:
+                handle.write(blob)
+            with atomic_write(path / HEADER) as handle:
+                handle.write(encoded)
+        finally:  # whatever has happened, the header that is in place now keeps its arrays
+            _remove_stale(path, ours={file, before}, is_sole=is_sole)
 
 
 def require_replaceable(folder: str | Path) -> None:
@@ -132,8 +158,8 @@ def require_replaceable(folder: str | Path) -> None:
 def header_bytes(folder: str | Path) -> bytes | None:
     """What names the model in the folder now; None where there is none."""
     try:
-        return (Path(folder) / HEADER).read_bytes()
-    except OSError:
+        return _header_in(Path(folder))
+    except (OSError, ModelError):
         return None
 
 
@@ -148,21 +174,42 @@ def read_model(folder: str | Path) -> tuple[dict[str, Any], dict[str, NDArray[An
         header = _read_header(path)
         entry = header["arrays"]
         try:
-            blob = (path / entry["file"]).read_bytes()
+            blob = _arrays_bytes(path / entry["file"], entry["size"])
         except OSError as error:
             if _read_header(path) == header:
-                _refuse(path / entry["file"], "the arrays of the model are missing", str(error))
+                is_there = not isinstance(error, FileNotFoundError)
+                what = "cannot be read" if is_there else "are missing"
+                found = error.strerror or str(error)
+                _refuse(path / entry["file"], f"the arrays of the model {what}", found)
             continue  # the model was replaced while we were reading: start again with the new one
-        if len(blob) != entry["size"]:
-            _refuse(
-                path / entry["file"],
-                "the arrays of the model are cut short or altered",
-                f"{len(blob):,} bytes",
-                f"{entry['size']:,} bytes",
-            )
         if hashlib.sha256(blob).hexdigest() != entry["sha256"]:
             _refuse(path / entry["file"], "the arrays of the model are altered", "another sha256")
         return header, _arrays_in(blob, path / entry["file"])
+
+
+def _arrays_bytes(path: Path, size: int) -> bytes:
+    """The file of arrays, if it has the size that the header says and fits into the memory."""
+    from ratiorec.machine import available_memory_mb
+
+    with open_regular(path) as file:
+        found = os.fstat(file.fileno()).st_size
+        available = available_memory_mb("cpu") * 2**20
+        if found == size and 2 * size > available:  # the file, and the arrays in it
+            _refuse(
+                path,
+                "there is not enough memory for the model",
+                f"{size:,} bytes of arrays, memory for {available / 2:,.0f}",
+                "a smaller model, or more memory",
+            )
+        blob = file.read(size) if found == size else b""
+    if len(blob) != size:
+        _refuse(
+            path,
+            "the arrays of the model are cut short or altered",
+            f"{found:,} bytes",
+            f"{size:,} bytes",
+        )
+    return blob
 
 
 @contextlib.contextmanager
@@ -172,6 +219,13 @@ def parts_are_whole(folder: str | Path) -> Iterator[None]:
         yield
     except ModelError:
         raise
+    except MemoryError as error:
+        raise ModelError(
+            "there is not enough memory for the model",
+            where=str(folder),
+            found=str(error) or "no more memory",
+            wanted="a smaller model, or more memory",
+        ) from error
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
             "the model is not complete",
@@ -185,10 +239,30 @@ def _arrays_in(blob: bytes, where: Path) -> dict[str, NDArray[Any]]:
     from safetensors import SafetensorError
     from safetensors.numpy import load
 
+    n_listed = int.from_bytes(blob[:8], "little")
+    if n_listed > _MOST_OF_A_LIST:
+        found, wanted = f"{n_listed:,} bytes of names", f"at most {_MOST_OF_A_LIST:,}"
+        _refuse(where, "the arrays of the model cannot be read", found, wanted)
     try:
-        return load(blob)
+        arrays = load(blob)
     except (SafetensorError, ValueError, TypeError, KeyError) as error:
         _refuse(where, "the arrays of the model cannot be read", str(error))
+    for name, array in arrays.items():  # one without any number may claim any other size
+        if max(array.shape, default=0) > len(blob):
+            found = f"{name} of shape {list(array.shape)} in {len(blob):,} bytes"
+            _refuse(where, "the arrays of the model are larger than their file", found)
+    return arrays
+
+
+def _header_in(folder: Path) -> bytes:
+    """What the header holds; an OSError where it is no plain file."""
+    path = folder / HEADER
+    with open_regular(path) as file:
+        content = file.read(_MOST_OF_A_HEADER + 1)
+    if len(content) > _MOST_OF_A_HEADER:
+        found, wanted = "more", f"at most {_MOST_OF_A_HEADER:,} bytes"
+        _refuse(path, "the header of the model is too large", found, wanted)
+    return content
 
 
 def _read_header(folder: Path, *, earlier_too: bool = False) -> dict[str, Any]:
@@ -198,7 +272,7 @@ def _read_header(folder: Path, *, earlier_too: bool = False) -> dict[str, Any]:
         found = "a file" if folder.exists() else "no such folder"
         _refuse(folder, "there is no model", found, "a folder that `fit` wrote")
     try:
-        header = json.loads(path.read_bytes(), parse_constant=_no_constant)
+        header = json.loads(_header_in(folder), parse_constant=_no_constant)
     except OSError as error:
         _refuse(path, "there is no model", error.strerror or str(error), "a readable model.json")
     except (ValueError, RecursionError) as error:
@@ -271,7 +345,10 @@ def _no_constant(name: str) -> NoReturn:
 
 def _foreign(folder: Path) -> str | None:
     """What a folder holds that is no model; files beside a model are left alone."""
-    if (folder / HEADER).exists():
+    header = folder / HEADER
+    if header.is_symlink():  # what it points to may be anyone's
+        return f"a {HEADER} that is a symbolic link"
+    if header.exists():
         try:
             _read_header(folder, earlier_too=True)
         except ModelError as error:
@@ -281,25 +358,35 @@ def _foreign(folder: Path) -> str | None:
     return f"other files, such as {min(others)}" if others else None
 
 
-def _old_arrays(folder: Path) -> str | None:
-    """The arrays file of the model that is there, if any."""
-    with contextlib.suppress(ModelError):
-        return str(_read_header(folder, earlier_too=True)["arrays"]["file"])
-    return None
+def _named_arrays(folder: Path) -> str | None:
+    """The arrays of the model that is there; None where there is no header.
+
+    Raises:
+        ModelError: There is one, and it cannot be read.
+    """
+    if not (folder / HEADER).exists():
+        return None
+    return str(_read_header(folder, earlier_too=True)["arrays"]["file"])
 
 
 def _is_ours(file: Path) -> bool:
-    return bool(_ARRAYS.fullmatch(file.name) or _LEFT_OVER.fullmatch(file.name))
+    return file.name == LOCK or bool(
+        _ARRAYS.fullmatch(file.name) or _LEFT_OVER.fullmatch(file.name)
+    )
 
 
-def _remove_stale(folder: Path, *, keep: str, old: str | None) -> None:
-    """Remove the arrays of the model just replaced, and what a killed writer left long ago."""
-    for file in folder.iterdir():
-        if not _is_ours(file) or file.name == keep:
-            continue
-        with contextlib.suppress(OSError):  # the new model stands; a left-over does no harm
-            is_old = time.time() - file.stat().st_mtime > _SECONDS_OF_A_WRITER
-            if file.name == old or is_old:
+def _remove_stale(folder: Path, *, ours: set[str | None], is_sole: bool) -> None:
+    """Remove what no header names: `ours`, and what killed writers have left.
+
+    Without a lock (not `is_sole`) a young file of someone else's may be needed in a moment.
+    """
+    with contextlib.suppress(OSError, ModelError):  # the model stands; a left-over does no harm
+        kept = {_named_arrays(folder), LOCK}
+        for file in folder.iterdir():
+            if file.name in kept or not _is_ours(file):
+                continue
+            is_young = time.time() - file.stat().st_mtime < _SECONDS_OF_A_WRITER
+            if is_sole or file.name in ours or not is_young:
                 file.unlink()
 
 

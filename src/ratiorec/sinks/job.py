@@ -261,6 +261,27 @@ def _behind(work: Callable[[Block], None]) -> Iterator[Callable[[Block], None]]:
         waiting.append(pool.submit(work, block))
 
     with ThreadPoolExecutor(1) as pool:
-        yield call
-        while waiting:
-            waiting.pop().result()
+        _wait_for(pool)  # its thread runs: one that is only starting could be missed in the end
+        try:
+            yield call
+            while waiting:
+                waiting.pop().result()
+        finally:
+            _wait_for(pool)
+
+
+def _wait_for(pool: ThreadPoolExecutor) -> None:
+    """Wait until a pool of one thread has done all, however often Ctrl-C is pressed.
+
+    What it writes to is closed after this. To join the thread would not do: interrupted once, that
+    takes it for ended.
+    """
+    interrupt = None
+    while True:
+        try:
+            pool.submit(lambda: None).result()
+            break
+        except KeyboardInterrupt as pressed:
+            interrupt = pressed
+    if interrupt is not None:
+        raise interrupt

@@ -69,6 +69,7 @@ class FileOfParts(ABC):
                 if folder != own or not resume:
                     shutil.rmtree(folder)
             own.mkdir(exist_ok=True)
+            kept = _kept(self, own)
         except OSError as error:
             _refuse(
                 self.where,
@@ -76,7 +77,7 @@ class FileOfParts(ABC):
                 "a folder that exists, may be written to and has room",
             )
         try:
-            yield _Parts(self, own, *_kept(self, own))
+            yield _Parts(self, own, *kept)
         finally:
             with contextlib.suppress(OSError):
                 own.rmdir()  # only what is empty goes: whole parts are for the next run

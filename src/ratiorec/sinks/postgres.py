@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from ratiorec.errors import StorageError, require_extra
 from ratiorec.sinks.job import Block, Job, Notify
-from ratiorec.sinks.sql import TableWriting, definition
+from ratiorec.sinks.sql import PROGRESS, TableWriting, definition
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -104,6 +104,9 @@ class _PostgresDatabase:
     def transaction(self) -> Iterator[None]:
         with self.sink.told(_BACK), self.connection.transaction():
             yield
+
+    def keep_others_out(self) -> None:
+        self.row("SELECT pg_advisory_xact_lock(hashtext(?))", (PROGRESS,))
 
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
         return int(self._cursor(statement, values).rowcount)

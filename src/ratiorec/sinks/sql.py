@@ -37,6 +37,10 @@ class Database(Protocol):
         """What is done inside is done as a whole or not at all."""
         ...
 
+    def keep_others_out(self) -> None:
+        """Until the transaction ends, nobody else who asks for this makes ready to write."""
+        ...
+
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
         """Run one statement; the number of rows it touched."""
         ...
@@ -87,6 +91,7 @@ class TableWriting:
     def prepare(self, *, resume: bool, notify: Notify) -> None:
         """Make the tables or check them, and find out where to begin."""
         with self.database.transaction():
+            self.database.keep_others_out()  # two would both find no table, and both make it
             key = '"user_id", "rank"'
             self._make_or_check(self.table, list_columns(self.job), key)
             self._make_or_check(PROGRESS, _PROGRESS_COLUMNS, '"table_name"')

@@ -83,6 +83,9 @@ class _SqliteDatabase:
                     self.connection.execute("ROLLBACK")
                 raise
 
+    def keep_others_out(self) -> None:
+        """Whoever has begun to write is alone."""
+
     def execute(self, statement: str, values: Sequence[Any] = ()) -> int:
         return self.connection.execute(statement, values).rowcount
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ratiorec.errors import CheckpointError
-from ratiorec.files import atomic_write, make_folder, write_json
+from ratiorec.files import atomic_write, made_folder, write_json
 from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.solvers.solver import State
@@ -49,14 +49,8 @@ class Checkpoints:
         from safetensors.numpy import save
 
         header = json.dumps({"format": FORMAT, **asdict(progress)}, allow_nan=False)
-        make_folder(self.folder)
-        try:
-            with atomic_write(self.folder / FILE) as file:
-                file.write(save(arrays, metadata={"ratiorec": header}))
-        except BaseException:
-            with contextlib.suppress(OSError):  # an older checkpoint keeps its folder
-                self.folder.rmdir()
-            raise
+        with made_folder(self.folder), atomic_write(self.folder / FILE) as file:
+            file.write(save(arrays, metadata={"ratiorec": header}))
 
     def read(self, identity: dict[str, Any]) -> tuple[FitState, State] | None:
         """The last checkpoint, or None where there is none; one of another run is refused."""
@@ -91,12 +85,11 @@ class Checkpoints:
     def remove(self) -> None:
         """Drop the checkpoint once its model is safe, and nothing else that is in the folder."""
         with contextlib.suppress(OSError):  # what is left over does no harm
-            for file in (self.folder / FILE, *self.folder.glob(f".{FILE}.*.tmp")):
-                file.unlink(missing_ok=True)
             for inner in self.folder.glob(f"*/{FILE}"):
                 Checkpoints(inner.parent).remove()
-            for file in (self.folder / MEMBERS, *self.folder.glob(f"*{_MEMBER}")):
-                file.unlink(missing_ok=True)
+            for name in (FILE, MEMBERS, f"*{_MEMBER}"):  # and what a killed run was writing
+                for file in (*self.folder.glob(name), *self.folder.glob(f".{name}.*.tmp")):
+                    file.unlink(missing_ok=True)
             self.folder.rmdir()
 
 
@@ -144,12 +137,12 @@ class KeptMembers:
         """Keep the records, and the model of the member that has come last."""
         from safetensors.numpy import save
 
-        make_folder(self.folder)
-        if scorer is not None:
-            with atomic_write(self.folder / f"{name}{_MEMBER}") as file:
-                file.write(save(scorer.arrays(), metadata={"kind": scorer.kind}))
-        content = {"identity": self.identity, "seconds": seconds, "members": records}
-        write_json(self.folder / MEMBERS, content)
+        with made_folder(self.folder):
+            if scorer is not None:
+                with atomic_write(self.folder / f"{name}{_MEMBER}") as file:
+                    file.write(save(scorer.arrays(), metadata={"kind": scorer.kind}))
+            content = {"identity": self.identity, "seconds": seconds, "members": records}
+            write_json(self.folder / MEMBERS, content)
 
     def read(self) -> tuple[list[dict[str, Any]], float]:
         """The records and the seconds spent; none where nothing was finished."""
