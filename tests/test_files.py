@@ -239,6 +239,30 @@ def test_the_lock_of_a_killed_process_holds_nobody(tmp_path: Path) -> None:
 
 
 @locks
+@pytest.mark.parametrize("content", [b"", b"7", b"9" * 90 + b" " + b"9" * 9, b"one two", b"\xff"])
+def test_a_lock_that_says_nothing_sensible_is_waited_for_all_the_same(
+    tmp_path: Path, content: bytes
+) -> None:
+    said = []
+    with held_by_another(tmp_path) as other:
+        (tmp_path / LOCK).write_bytes(content)
+
+        def told(line: str) -> None:
+            said.append(line)
+            other.kill()
+
+        with sole_writer(tmp_path, told):
+            assert said[0].endswith("(process unknown)")
+
+
+@locks
+def test_an_error_of_the_block_is_its_own(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPipeError), sole_writer(tmp_path):
+        raise BrokenPipeError
+    assert list(tmp_path.iterdir()) == []
+
+
+@locks
 def test_whoever_holds_a_folder_may_ask_again_by_another_spelling(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "link").symlink_to("model")

@@ -20,8 +20,10 @@ from typing import Any, BinaryIO
 
 from ratiorec.errors import RatiorecError, StorageError
 
-if sys.platform != "win32":
+try:
     import fcntl
+except ImportError:  # Windows, which has no such locks
+    fcntl = None  # type: ignore[assignment]
 
 LOCK = ".lock"
 """The file in a folder that its only writer holds."""
@@ -212,38 +214,43 @@ def sole_writer(
     if any(not file.closed and _is_at(file, path) for file in _held.get()):
         yield True
         return
-    with _told_as_ours(folder, "could not lock the folder"), _lock_file(path, notify) as certain:
-        yield certain
-
-
-@contextlib.contextmanager
-def _lock_file(path: Path, notify: Callable[[str], None]) -> Iterator[bool]:
-    if sys.platform == "win32":
+    with _told_as_ours(folder, "could not lock the folder"):  # errors of the block are its own
+        file = _lock_file(path, notify)
+    if file is None:
         yield False
         return
+    with file:
+        try:
+            _held.set((*(one for one in _held.get() if not one.closed), file))
+            yield True
+        finally:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            with contextlib.suppress(OSError):
+                file.close()
+
+
+def _lock_file(path: Path, notify: Callable[[str], None]) -> BinaryIO | None:
+    """The open file of the lock, once it is ours; None where there are no locks."""
+    if fcntl is None:
+        return None
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     while True:
-        with os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0) as file:
-            certain = _wait_for(file, path.parent, notify)
-            if certain and not _is_at(file, path):
-                continue  # its last holder has removed it: the lock is on the next one
-            try:
-                with contextlib.suppress(OSError):  # a full disk: nobody can be told, no more
-                    file.truncate(0)
-                    file.write(f"{os.getpid()} {time.time():.0f}".encode())
-                if certain:
-                    _held.set((*(one for one in _held.get() if not one.closed), file))
-                yield certain
-            finally:
-                if certain:  # else it may be someone else's
-                    with contextlib.suppress(OSError):
-                        path.unlink()
-            return
+        file: Any = os.fdopen(os.open(path, flags, 0o666), "r+b", buffering=0)
+        is_ours = _wait_for(file, path.parent, notify)
+        if is_ours and _is_at(file, path):
+            with contextlib.suppress(OSError):  # a full disk: nobody can be told, no more
+                file.truncate(0)
+                file.write(f"{os.getpid()} {time.time():.0f}".encode())
+            return file  # type: ignore[no-any-return]
+        file.close()
+        if not is_ours:
+            return None
+        # its last holder has removed it: the lock is on the next one
 
 
 def _wait_for(file: Any, folder: Path, notify: Callable[[str], None]) -> bool:
     """Take the lock on a file; False where there are no locks."""
-    assert sys.platform != "win32"
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -257,11 +264,11 @@ def _wait_for(file: Any, folder: Path, notify: Callable[[str], None]) -> bool:
 
 def _holder(file: Any) -> str:
     """Who has the lock, as it has written itself."""
-    match file.read(100).split():
-        case [pid, since] if pid.isdigit() and since.isdigit():
-            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(since)))
-            return f"process {int(pid)}, since {moment}"
-    return "process unknown"
+    written = re.fullmatch(rb"(\d{1,10}) (\d{1,10})", file.read(100))
+    if written is None:
+        return "process unknown"
+    moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(int(written[2])))
+    return f"process {int(written[1])}, since {moment}"
 
 
 def _is_at(file: Any, path: Path) -> bool:
@@ -274,7 +281,7 @@ def _is_at(file: Any, path: Path) -> bool:
 @contextlib.contextmanager
 def _locked(path: Path) -> Iterator[bool]:
     """Inside, others see that a file or folder is in use; False where it is by someone else."""
-    if sys.platform == "win32":
+    if fcntl is None:
         yield False
         return
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -285,7 +292,6 @@ def _locked(path: Path) -> Iterator[bool]:
 
 
 def _is_free(descriptor: int) -> bool:
-    assert sys.platform != "win32"
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # held, or a file system without locks

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import re
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ratiorec import progress
 from ratiorec.cli.fit import _far_from_converged, _tell_of_candidates
 from ratiorec.cli.progress import StopRequest
 from ratiorec.data.interactions import Dataset
+from ratiorec.files import sole_writer
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.store import read_model
 from ratiorec.training.checkpoint import FILE
@@ -326,6 +328,21 @@ def test_a_signal_twice_leaves_at_once(
     assert outcome.code == code
     assert "Traceback" not in outcome.err
     assert not (tmp_path / "model").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks of this kind on Windows")
+def test_a_fit_waits_for_an_update_of_the_same_folder_and_says_so(
+    cli: CommandLine, clicks: Path, model: Path
+) -> None:
+    with sole_writer(model):
+        process = ForkedCommand("fit", str(clicks), "-o", str(model), *QUICK, "--seed", "5")
+        before = everything_in(model)
+        while process.poll() is None and "waiting for" not in process.said():
+            time.sleep(0.01)
+        assert everything_in(model) == before
+    process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert everything_in(model).keys() != before.keys()
 
 
 def test_after_training_signals_mean_what_they_did_before(cli: CommandLine, clicks: Path) -> None:

@@ -51,6 +51,11 @@ class ForkedCommand:
     def kill(self) -> None:
         self._process.kill()
 
+    def said(self) -> str:
+        """What it has written to standard error so far."""
+        path = Path(self._written.name, "err")
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """What it wrote by its end."""
         self.wait(timeout)

@@ -78,6 +78,7 @@ def fit(
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
     from ratiorec.config import named_settings, to_table
+    from ratiorec.files import made_folder, sole_writer
     from ratiorec.machine import commit
     from ratiorec.model.store import require_replaceable
     from ratiorec.tracking.tracker import tracked
@@ -114,7 +115,8 @@ def fit(
         model = _train(dataset, preset, settings, seed, device, fit_options, tell)
         for tracker in trackers:
             tracker.finish(model)
-    model.save(output)
+    with made_folder(output), sole_writer(output, o.say):  # an update may be at work there
+        model.save(output)
     if record is not None:
         _write_record(model, record, validation, started_from)
     Checkpoints(folder).remove()
