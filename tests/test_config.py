@@ -530,8 +530,8 @@ def test_settings_are_read_from_a_plain_file_of_modest_size_only(tmp_path: Path)
         file.truncate(100 * 2**30)
     (tmp_path / "zero.toml").symlink_to("/dev/zero")
     for name, found in (
-        ("pipe", "a device or pipe"),
-        ("zero", "a device or pipe"),
+        ("pipe", "a device, pipe"),
+        ("zero", "a device, pipe"),
         ("large", "107,374,182,400 bytes, more than 1,048,576"),
     ):
         with pytest.raises(ConfigError) as caught:

@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from ratiorec import presets
 from ratiorec.errors import ConfigError, unknown_choice
-from ratiorec.files import read_plain_file
+from ratiorec.files import read_regular
 from ratiorec.losses import Loss, losses
 from ratiorec.settings import (
     AnySettings,
@@ -149,7 +149,7 @@ def _scalar(value: Any, hint: type, *, where: str) -> Any:
 def read_toml(path: Path) -> Table:
     """The table of a TOML file."""
     try:
-        return tomllib.loads(read_plain_file(path, most_bytes=_MOST_TOML_BYTES).decode())
+        return tomllib.loads(read_regular(path, most_bytes=_MOST_TOML_BYTES).decode())
     except FileNotFoundError:
         raise ConfigError(
             "no such settings file", where=str(path), found="nothing", wanted="a TOML file"

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import hashlib
 import json
+import math
 import os
 import re
 import secrets
@@ -333,25 +334,21 @@ def open_regular(path: str | os.PathLike[str]) -> BinaryIO:
     return os.fdopen(descriptor, "rb")
 
 
+def read_regular(path: str | os.PathLike[str], *, most_bytes: float = math.inf) -> bytes:
+    """The content of a plain file; anything else, or more than `most_bytes`, is an OSError."""
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most_bytes:
+            raise OSError(f"{size:,} bytes, more than {most_bytes:,.0f}")
+        return file.read()
+
+
 def write_json(path: str | os.PathLike[str], value: Any) -> None:
     """Write `value` as indented JSON in the order it has; NaN and infinity are refused."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     encoded = f"{text}\n".encode()  # before the file is opened: a refused value touches nothing
     with atomic_write(path) as handle:
         handle.write(encoded)
-
-
-def read_plain_file(path: Path, *, most_bytes: float) -> bytes:
-    """The content of a plain file; a device, a pipe or more than `most_bytes` is an OSError.
-
-    A pipe is not waited for, and of a device without end nothing is read.
-    """
-    found = path.stat()
-    if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-        raise OSError("a device or pipe, and no plain file")
-    if found.st_size > most_bytes:
-        raise OSError(f"{found.st_size:,} bytes, more than {most_bytes:,.0f}")
-    return path.read_bytes()
 
 
 def sha256_of(path: str | os.PathLike[str]) -> str:

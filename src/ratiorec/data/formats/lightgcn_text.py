@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import math
 import os
 import re
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from ratiorec.data.formats.reading import lack_of_memory_is_told, require_memory
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError, DataNotFoundError
-from ratiorec.files import atomic_write, make_folder, read_plain_file
+from ratiorec.files import atomic_write, make_folder, read_regular
 
 _HEADER = ("org_id", "remap_id")  # of an id list
 _BLANKS = re.compile(rb"[ \t\r]")
@@ -158,7 +157,7 @@ def _content(path: Path) -> bytes:
         require_memory(
             _BYTES_A_BYTE * path.stat().st_size, where=str(path), found="a file of that size"
         )
-        return read_plain_file(path, most_bytes=math.inf)
+        return read_regular(path)
     except FileNotFoundError:
         raise
     except OSError as error:
