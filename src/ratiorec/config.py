@@ -155,8 +155,9 @@ def read_toml(path: Path) -> Table:
             "no such settings file", where=str(path), found="nothing", wanted="a TOML file"
         ) from None
     except (ValueError, RecursionError, OSError) as error:  # damaged TOML raises all of these
+        found = getattr(error, "strerror", None) or str(error)
         raise ConfigError(
-            "the settings file cannot be read", where=str(path), found=str(error), wanted="TOML"
+            "the settings file cannot be read", where=str(path), found=found, wanted="TOML"
         ) from None
 
 
