@@ -96,8 +96,12 @@ def test_a_body_that_is_too_large_is_refused_and_the_answer_can_be_read(
         LINE + b"Host: here\r\nContent-Length: -1\r\n\r\n",
         LINE + b"Host: here\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         LINE + b"Host: here\r\nTransfer-Encoding: strange\r\n\r\n",
-        LINE + b"Host: here\r\nX: " + b"y" * 400_000 + b"\r\n\r\n",
-        b"GET /" + b"a" * 400_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n",
+        # what a proxy in front may read otherwise, and so see other requests
+        LINE + b"Host: here\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        LINE.replace(b"\r\n", b"\n") + b"Host: here\n\n",
+        LINE + b"Host: here\r\nA: b\nC: d\r\n\r\n",
+        LINE + b"Host: here\r\nA: b\r\n c\r\n\r\n",
+        LINE + b"Host: here\r\nA: b\r\n\tc\r\n\r\n",
     ],
 )
 def test_what_is_not_http_is_refused_in_four_parts(server: Server, request_bytes: bytes) -> None:
@@ -105,6 +109,39 @@ def test_what_is_not_http_is_refused_in_four_parts(server: Server, request_bytes
     assert status in (400, 501)
     assert set(refusal) == {"what", "where", "found", "wanted"}
     assert still_answers(server)
+
+
+def test_of_two_requests_the_second_is_looked_at_as_closely(server: Server) -> None:
+    both = b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    answer = server.raw(LINE + b"Host: here\r\n\r\n" + LINE + b"Host: here\r\n" + both)
+    assert answer.count(b"HTTP/1.1 200 OK") == 1
+    assert answer.count(b"HTTP/1.1 400") == 1
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n",
+        LINE + b"Host: here\r\n" + b"X: y\r\n" * 12_000 + b"\r\n",
+        LINE + b"Host: here\r\nX: " + b"y" * 70_000 + b"\r\n\r\n",
+        LINE + b"Host: here\r\nX: " + b"y" * 400_000 + b"\r\n\r\n",
+        LINE + b"Host: here\r\nX: " + b"y" * 70_000,  # no end in sight
+        b"GET /" + b"a" * 400_000 + b" HTTP/1.1\r\nHost: here\r\n\r\n",
+    ],
+)
+def test_a_head_that_is_too_large_is_refused_however_it_comes(
+    server: Server, request_bytes: bytes
+) -> None:
+    status, refusal = parts_of(server.raw(request_bytes))
+    assert (status, refusal["wanted"]) == (431, "at most 65,536 bytes before the body")
+    assert still_answers(server)
+
+
+def test_a_head_that_is_just_small_enough_is_answered(server: Server) -> None:
+    rest = b"Host: here\r\nConnection: close\r\nX: "
+    filled = LINE + rest + b"y" * (2**16 - len(LINE) - len(rest) - 4) + b"\r\n\r\n"
+    assert len(filled) == 2**16
+    assert parts_of(server.raw(filled))[0] == 200
 
 
 def test_a_line_end_in_an_address_makes_no_header(server: Server) -> None:

@@ -187,7 +187,7 @@ def test_why_without_history_or_item_is_refused(client: Client, asked: dict[str,
 
 
 def test_a_history_beyond_the_limit_is_not_explained(tmp_path: Path) -> None:
-    client = client_of(small_model(), tmp_path / "model", Limits(max_history=2))
+    client = client_of(small_model(), tmp_path / "model", Limits(max_why=2))
     asked = {"history": ["item1", "item2"], "item": "item3"}
     assert client.post("/v1/why", asked).status == 200
     answer = client.post("/v1/why", asked | {"history": ["item1", "item2", "item4"]})

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, fields
+from pathlib import Path
 
 import pytest
 
+from ratiorec.cli.serve import LimitGroup
 from ratiorec.errors import ConfigError
 from ratiorec.serve.errors import RefusedError
-from ratiorec.serve.service import Limits
+from ratiorec.serve.service import HEAD_BYTES, Limits
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
@@ -18,7 +20,7 @@ def test_a_limit_of_nothing_is_refused_by_its_name(name: str) -> None:
 def test_what_is_just_within_the_limits_is_let_through() -> None:
     limits = Limits(max_k=10, max_users=3, max_rows=20, max_history=2, max_listed=2)
     limits.check_length(10, 2)
-    limits.check_history(["a", "b"])
+    limits.check_histories([["a", "b"]])
     limits.check_listed(["a", "b"], "deny")
     limits.check_listed(None, "deny")
 
@@ -35,9 +37,23 @@ def test_lists_beyond_a_limit_are_refused(k: int, n_lists: int, where: str) -> N
 
 def test_a_long_history_is_refused_with_its_place() -> None:
     with pytest.raises(RefusedError, match=r"histories\[4\]; found: 3; wanted: at most 2"):
-        Limits(max_history=2).check_history("abc", "histories[4]")
+        Limits(max_history=2).check_histories(["a", "ab", "a", "b", "abc"])
 
 
 def test_a_long_list_of_items_is_refused_by_its_name() -> None:
     with pytest.raises(RefusedError, match="where: allow; found: 3; wanted: at most 2"):
         Limits(max_listed=2).check_listed("abc", "allow")
+
+
+def documented() -> dict[str, float]:
+    """The first numbers of the table of limits, by option."""
+    page = Path(__file__).parents[2] / "docs" / "production.md"
+    section = page.read_text("utf-8").partition("## Limits")[2].partition("\n## ")[0]
+    rows = [line.split("|")[1:3] for line in section.splitlines() if line.startswith("| ")][1:]
+    return {name.strip(" `"): float(value.replace(",", "")) for name, value in rows}
+
+
+def test_the_table_of_limits_has_every_default_of_the_command_and_of_the_server() -> None:
+    defaults = {f"--{name.replace('_', '-')}": value for name, value in asdict(Limits()).items()}
+    assert documented() == defaults | {"(fixed)": HEAD_BYTES}
+    assert asdict(LimitGroup()) == asdict(Limits())

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import threading
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
@@ -13,7 +14,7 @@ from ratiorec.errors import UnknownIdError
 from ratiorec.model.query import Query, QueryOptions
 from ratiorec.serve.errors import RefusedError
 from ratiorec.serve.models import Served, read_served
-from ratiorec.serve.ranking import USERS_AT_ONCE, RankingQueue, ServedQuery
+from ratiorec.serve.ranking import PARTS_AT_ONCE, SHORT, RankingQueue, ServedQuery
 from support.small_models import small_model
 
 
@@ -39,7 +40,7 @@ class Blocked:
     def __init__(self, **options: Any) -> None:
         self.batches: list[int] = []
         self.queue = RankingQueue(
-            **({"max_waiting": 100, "seconds": 20} | options), observe=self.batches.append
+            **({"max_waiting": 100, "max_long": 10} | options), observe=self.batches.append
         )
         self.release = threading.Event()
         self.has_begun = threading.Event()
@@ -58,7 +59,7 @@ class Blocked:
 
 
 def test_a_user_gets_the_list_that_the_model_gives(model: Served) -> None:
-    queue = RankingQueue(max_waiting=10, seconds=20)
+    queue = RankingQueue(max_waiting=10, max_long=1)
     lists = asyncio.run(queue.lists(query_of(model, k=5), ["user3"]))
     assert lists == {"user3": expected(model, "user3", 5)}
 
@@ -115,36 +116,94 @@ def test_requests_that_ask_differently_are_ranked_apart(model: Served, tmp_path:
         assert answer.get("user7", []) == expected(query.model, "user7", query.query)
 
 
-def test_a_long_request_is_cut_so_that_a_short_one_comes_in_between(tmp_path: Path) -> None:
-    n_users = 3 * USERS_AT_ONCE
+def test_many_users_are_ranked_in_blocks_each_with_its_own_list(tmp_path: Path) -> None:
+    n_users = 3 * PARTS_AT_ONCE
     small_model(n_users=n_users).save(tmp_path / "many")
     model = read_served(tmp_path / "many")
-    finished: list[str] = []
+    users = [f"user{n}" for n in range(n_users)]
+    blocked = Blocked()
+    lists = asyncio.run(blocked.queue.lists(query_of(model, k=2), users))
+    assert lists == {user: expected(model, user, 2) for user in users}
+    assert blocked.batches[0] == SHORT
+    assert max(blocked.batches) <= PARTS_AT_ONCE
+    assert sum(blocked.batches) == n_users
 
-    async def ask() -> dict[Any, Any]:
-        blocked = Blocked()
+
+class Steps:
+    """Work of which each block begins only when the test has seen what came before."""
+
+    def __init__(self, queue: RankingQueue) -> None:
+        self.queue = queue
+        self.order: list[str] = []
+
+    def work(self, name: str, *, then: Callable[[], None] = lambda: None) -> Any:
+        def note(parts: Sequence[int]) -> list[int]:
+            self.order.append(name)
+            if self.order == [name]:  # in the midst of the first block of all
+                loop.call_soon_threadsafe(lambda: (then(), seen.set()))
+                assert seen.wait(20)
+            return [-part for part in parts]
+
+        loop, seen = asyncio.get_running_loop(), threading.Event()
+        return note
+
+
+def test_a_short_request_waits_for_one_block_of_a_long_one() -> None:
+    async def ask() -> tuple[list[str], list[list[int]]]:
+        steps = Steps(RankingQueue(max_waiting=10, max_long=10))
+        coming: list[asyncio.Task[list[int]]] = []
+
+        def come() -> None:
+            for name, n in (("long", 400), ("short", 1), ("shorter than long", 20)):
+                asked = steps.queue.fold_ins(steps.work(name), range(n))
+                coming.append(asyncio.ensure_future(asked))
+
+        first = await steps.queue.fold_ins(steps.work("first", then=come), range(300))
+        return steps.order, [first, *(await asyncio.gather(*coming))]
+
+    order, answers = asyncio.run(ask())
+    assert order[:3] == ["first", "short", "shorter than long"]
+    assert [name for name, _ in itertools.groupby(order)] == [*order[:3], "first", "long"]
+    assert answers == [[-n for n in range(size)] for size in (300, 400, 1, 20)]
+
+
+@pytest.mark.parametrize(
+    ("seconds_each", "sizes"),
+    [(0.0001, [8, 16, 32, 32]), (0.0005, [8, 8, 8, 8]), (0.1, [8, 4, 2, 1, 1])],
+)
+def test_blocks_become_as_large_as_fits_a_short_time(seconds_each: float, sizes: list[int]) -> None:
+    now, found = 0.0, []
+
+    def work(parts: Sequence[int]) -> Sequence[int]:
+        nonlocal now
+        found.append(len(parts))
+        now += len(parts) * seconds_each
+        return parts
+
+    queue = RankingQueue(max_waiting=10, max_long=1, clock=lambda: now)
+    asyncio.run(queue.fold_ins(work, range(100)))
+    assert found[: len(sizes)] == sizes
+
+
+def test_of_long_requests_few_are_let_in_and_the_next_when_one_is_done() -> None:
+    async def ask() -> RefusedError:
+        blocked = Blocked(max_long=2)
         held = await blocked.holding()
-
-        async def note(name: str, asked: Awaitable[Any]) -> Any:
-            answer = await asked
-            finished.append(name)
-            return answer
-
-        users = [f"user{n}" for n in range(n_users)]
-        long = note("long", blocked.queue.lists(query_of(model, k=2), users[: 2 * USERS_AT_ONCE]))
-        short = note("short", blocked.queue.lists(query_of(model, k=3), ["user5"]))
-        more = note("more", blocked.queue.lists(query_of(model, k=2), users[2 * USERS_AT_ONCE :]))
-        tasks = [asyncio.ensure_future(task) for task in (long, short, more)]
+        many = range(SHORT + 1)
+        waiting = [asyncio.ensure_future(blocked.queue.fold_ins(list, many)) for _ in range(2)]
         await asyncio.sleep(0)
+        with pytest.raises(RefusedError) as refused:
+            await blocked.queue.fold_ins(list, many)
         blocked.release.set()
+        assert await blocked.queue.fold_ins(list, range(SHORT)) == list(range(SHORT))
         await held
-        answers = await asyncio.gather(*tasks)
-        assert max(blocked.batches) == USERS_AT_ONCE
-        return {**answers[0], **answers[2]}
+        await asyncio.gather(*waiting)
+        assert await blocked.queue.fold_ins(list, many) == list(many)
+        return refused.value
 
-    lists = asyncio.run(ask())
-    assert finished == ["long", "short", "more"]
-    assert lists == {f"user{n}": expected(model, f"user{n}", 2) for n in range(n_users)}
+    refused = asyncio.run(ask())
+    assert (refused.status, refused.headers) == (429, {"Retry-After": "1"})
+    assert refused.where == "long requests"
 
 
 def test_a_full_line_is_refused_with_a_time_to_come_back(model: Served) -> None:
@@ -167,21 +226,23 @@ def test_a_full_line_is_refused_with_a_time_to_come_back(model: Served) -> None:
     assert [list(answer) for answer in answers] == [["user1"], ["user2"]]
 
 
-def test_who_waits_too_long_is_told_so_and_is_not_ranked_for(model: Served) -> None:
-    async def ask() -> tuple[RefusedError, list[int]]:
-        blocked = Blocked(seconds=0.5)
+def test_for_whoever_has_given_up_nothing_more_is_ranked(model: Served) -> None:
+    async def ask() -> list[int]:
+        blocked = Blocked()
         held = await blocked.holding()
-        with pytest.raises(RefusedError) as refused:
-            await blocked.queue.lists(query_of(model, k=5), ["user1"])
-        with pytest.raises(RefusedError):
-            await held
+        for asked in (
+            blocked.queue.lists(query_of(model, k=5), ["user1"]),
+            blocked.queue.fold_ins(pytest.fail, range(2 * SHORT)),
+        ):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(asked, 0.05)
         blocked.release.set()
+        await held
         await blocked.queue.call(lambda: None)
-        return refused.value, blocked.batches
+        assert blocked.queue.n_waiting == 0
+        return blocked.batches
 
-    refused, batches = asyncio.run(ask())
-    assert refused.status == 429
-    assert batches == [0, 0]  # the call that held the thread and the last one
+    assert asyncio.run(ask()) == [0, 0]  # the call that held the thread and the last one
 
 
 def test_an_error_reaches_all_who_asked_the_same_and_nobody_else(model: Served) -> None:
@@ -205,20 +266,20 @@ def test_an_error_reaches_all_who_asked_the_same_and_nobody_else(model: Served) 
 
 
 def test_unknown_users_all_get_the_items_with_most_users(model: Served) -> None:
-    queue = RankingQueue(max_waiting=10, seconds=20)
+    queue = RankingQueue(max_waiting=10, max_long=1)
     query = replace(query_of(model, k=4, on_unknown="fallback"), of_unknown_users=True)
     lists = asyncio.run(queue.lists(query, ["eve", "mallory"]))
     assert lists["eve"] == lists["mallory"] == expected(model, "eve", 4, on_unknown="fallback")
 
 
 def test_nobody_asked_for_is_nobody_answered(model: Served) -> None:
-    queue = RankingQueue(max_waiting=1, seconds=1)
+    queue = RankingQueue(max_waiting=1, max_long=1)
     assert asyncio.run(queue.lists(query_of(model, k=4), [])) == {}
 
 
 def test_the_line_goes_on_after_an_error(model: Served) -> None:
     async def ask() -> Any:
-        queue = RankingQueue(max_waiting=10, seconds=20)
+        queue = RankingQueue(max_waiting=10, max_long=1)
 
         def fail() -> None:
             raise ValueError("a bug")

@@ -17,6 +17,7 @@ from ratiorec.serve.server import create_app
 from ratiorec.serve.service import Limits, Service
 from support.asgi_client import Client
 from support.small_models import numbered_model, small_model
+from support.small_scorers import random_floats, rows_of
 
 
 def client_of(artifact: Artifact, folder: Path, limits: Limits | None = None) -> Client:
@@ -333,3 +334,24 @@ def test_the_examples_of_requests_fit_the_schema(client: Client) -> None:
     schema = client.get("/openapi.json").json["components"]["schemas"]["RecommendRequest"]
     for example in schema["examples"]:
         assert RecommendRequest.model_validate(example)
+
+
+def odd_model(ids: list[str]) -> Artifact:
+    """A model whose users and items have these ids."""
+    factors = [random_floats(len(ids), 4), random_floats(len(ids), 4)[::-1]]
+    users, items = (Vocabulary(np.array(ids, object), kind) for kind in ("user", "item"))
+    return Artifact(InnerProduct(*factors), users, items, rows_of([[0]] * len(ids)))
+
+
+ODD = ["a", "a\n", "\na", "a\nb", "a\r\nb", " a", "a ", "\u2028", "a/history", "\n/history"]
+
+
+@pytest.mark.parametrize("identifier", ODD)
+def test_an_id_is_found_by_its_address_whatever_it_is_made_of(
+    identifier: str, tmp_path: Path
+) -> None:
+    client = client_of(odd_model(ODD), tmp_path / "model")
+    written = quote(identifier, safe="")
+    assert client.get(f"/v1/recommend/{written}").json["user_id"] == identifier
+    assert client.get(f"/v1/similar/{written}").json["item_id"] == identifier
+    assert client.get(f"/v1/users/{written}/history").json["user_id"] == identifier

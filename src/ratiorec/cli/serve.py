@@ -29,13 +29,16 @@ class LimitGroup:
 
     max_k: Annotated[int, typer.Option(min=1, help="Items in a list.")] = 1000
     max_users: Annotated[int, typer.Option(min=1, help="Users or histories in a request.")] = 256
+    max_histories: Annotated[int, typer.Option(min=1, help="Of these, histories.")] = 64
     max_rows: Annotated[int, typer.Option(min=1, help="Rows in an answer.")] = 20_000
     max_history: Annotated[int, typer.Option(min=1, help="Items in a history.")] = 1000
+    max_why: Annotated[int, typer.Option(min=1, help="Items of a history to explain.")] = 200
     max_listed: Annotated[int, typer.Option(min=1, help="Items to allow or deny.")] = 10_000
     max_body_bytes: Annotated[int, typer.Option(min=1, help="Bytes in a body.")] = 2**20
     max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait.")] = 256
+    max_long: Annotated[int, typer.Option(min=1, help="Long requests at once.")] = 4
     max_connections: Annotated[int, typer.Option(min=1, help="Connections open.")] = 1000
-    rank_seconds: Annotated[float, typer.Option(help="Time to wait and be ranked.")] = 5.0
+    rank_seconds: Annotated[float, typer.Option(help="Time to wait and be answered.")] = 5.0
     read_seconds: Annotated[float, typer.Option(help="Time for a request to arrive.")] = 10.0
     idle_seconds: Annotated[float, typer.Option(help="Time a connection may rest.")] = 30.0
     drain_seconds: Annotated[float, typer.Option(help="Time to finish on SIGTERM.")] = 20.0

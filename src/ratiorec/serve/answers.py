@@ -9,15 +9,17 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError
 from ratiorec.model.artifact import Artifact
+from ratiorec.model.foldin.rules import folded
 from ratiorec.scorers.blend import Blend, standardise
+from ratiorec.scorers.factors import InnerProduct
+from ratiorec.scorers.scorer import Indices, UserItems
 from ratiorec.serve.errors import PlainJSON, RefusedError, encoded
 from ratiorec.serve.models import Served
-from ratiorec.serve.ranking import USERS_AT_ONCE, Id, Row, ServedQuery, rows_by_query
+from ratiorec.serve.ranking import Id, ServedQuery, rows_by_query
 from ratiorec.serve.service import Service
 
 POINTS = 2000  # more would hide one another on a map
@@ -54,30 +56,30 @@ def _marked(is_fallback: bool) -> dict[str, bool]:
 async def lists_of_histories(
     service: Service, asked: ServedQuery, histories: Sequence[Sequence[Id]]
 ) -> list[dict[str, Any]]:
-    """The list of each history, in blocks that let other requests come in between."""
-    lists: list[dict[str, Any]] = []
-    for start in range(0, len(histories), USERS_AT_ONCE):
-        block = histories[start : start + USERS_AT_ONCE]
-        rows = await service.queue.call(partial(_folded_in, asked, block))
-        lists += [
-            {
-                "history": start + place,
-                **_marked(_is_nobodys(asked, history)),
-                "items": rows.get(place, []),
-            }
-            for place, history in enumerate(block)
-        ]
-    return lists
+    """The list of each history."""
+    numbered = list(enumerate(histories))
+    return await service.queue.fold_ins(partial(_lists_by_fold_in, asked), numbered)
+
+
+def _lists_by_fold_in(
+    asked: ServedQuery, numbered: Sequence[tuple[int, Sequence[Id]]]
+) -> list[dict[str, Any]]:
+    histories = [history for _, history in numbered]
+    rows = rows_by_query(asked.model.artifact.recommend_to(histories, asked.query))
+    return [
+        {
+            "history": place,
+            **_marked(_is_nobodys(asked, history)),
+            "items": rows.get(row, []),
+        }
+        for row, (place, history) in enumerate(numbered)
+    ]
 
 
 def _is_nobodys(asked: ServedQuery, history: Sequence[Id]) -> bool:
     """Whether a history holds no known item and gets what is popular."""
     items, on_unknown = asked.model.artifact.items, asked.query.on_unknown
     return on_unknown == "fallback" and not (items.indices(history, on_unknown="skip") >= 0).any()
-
-
-def _folded_in(asked: ServedQuery, histories: Sequence[Sequence[Id]]) -> dict[Id, list[Row]]:
-    return rows_by_query(asked.model.artifact.recommend_to(histories, asked.query))
 
 
 def similar_items(model: Served, item_id: Id, k: int) -> dict[str, Any]:
@@ -156,9 +158,20 @@ async def as_json(model: Served, content: dict[str, Any], *, n_rows: int) -> Pla
     if n_rows <= _MANY_ROWS:
         return PlainJSON(content)
     answer = PlainJSON({})
-    answer.body = await asyncio.to_thread(encoded, content)
+    answer.body = await asyncio.to_thread(_encoded_in_pieces, content)
     answer.init_headers()
     return answer
+
+
+def _encoded_in_pieces(content: dict[str, Any]) -> bytes:
+    """As `encoded`, one entry of a list after the other: each holds the interpreter for itself."""
+    fields = [
+        encoded(name) + b":" + b"[" * is_list + b",".join(map(encoded, parts)) + b"]" * is_list
+        for name, value in content.items()
+        for is_list in [isinstance(value, list)]
+        for parts in [value if is_list else [value]]
+    ]
+    return b"{" + b",".join(fields) + b"}"
 
 
 async def contributions(
@@ -170,20 +183,13 @@ async def contributions(
     """
     items = model.artifact.items
     wanted = int(items.indices([item_id])[0])
-    found = list(dict.fromkeys(items.indices(history).tolist()))
+    found = np.unique(items.indices(history)).tolist()  # in the order that fold-in has them
     if not found:
         raise ConfigError(
             "the history is empty", where="history", found="[]", wanted="one item or more"
         )
-    whole = [native_id(items, index) for index in found]
-    rows = [whole, *([*whole[:place], *whole[place + 1 :]] for place in range(len(whole)))]
-    blocks = [
-        await service.queue.call(
-            partial(_scores, model.artifact, rows[start : start + USERS_AT_ONCE], wanted)
-        )
-        for start in range(0, len(rows), USERS_AT_ONCE)
-    ]
-    score, *without = np.concatenate(blocks).tolist()
+    scores = partial(_scores_without, model.artifact, np.array(found), wanted)
+    score, *without = await service.queue.fold_ins(scores, [-1, *range(len(found))])
     parts = [
         {**row, "contribution": score - rest}
         for row, rest in zip(named_items(items, found), without, strict=True)
@@ -191,20 +197,33 @@ async def contributions(
     parts.sort(key=lambda part: -part["contribution"])
     answer = {**named_items(items, [wanted])[0], "score": score, "history": parts}
     if isinstance(model.artifact.scorer, Blend):
-        of = partial(_shares, model.artifact, whole, wanted)
+        of = partial(_shares, model.artifact, np.array(found), wanted)
         answer["members"] = await service.queue.call(of)
     return answer
 
 
-def _scores(artifact: Artifact, histories: Sequence[Sequence[Id]], item: int) -> NDArray[Any]:
-    """The score of one item for each history; an empty one is nobody's."""
-    known = artifact.fold_in(histories, on_unknown="skip")
-    return known.scorer.scores(np.arange(len(known)))[:, item].astype(np.float64)
+def _scores_without(
+    artifact: Artifact, history: Indices, item: int, left_out: Sequence[int]
+) -> list[float]:
+    """The score of one item for a history without the item at each place; −1 leaves out none."""
+    histories = _rows_of([np.delete(history, [p] if p >= 0 else []) for p in left_out])
+    scorer = folded(artifact.scorer, artifact.rule, histories).scorer
+    if isinstance(scorer, InnerProduct):  # the other items' scores are nobody's business
+        scores = scorer.users.astype(np.float64) @ scorer.items[item]
+    else:
+        scores = scorer.scores(np.arange(len(left_out)))[:, item].astype(np.float64)
+    found: list[float] = scores.tolist()
+    return found
 
 
-def _shares(artifact: Artifact, history: Sequence[Id], item: int) -> list[dict[str, Any]]:
+def _rows_of(histories: Sequence[Indices]) -> UserItems:
+    ends = np.cumsum([0, *map(len, histories)])
+    return UserItems(ends, np.concatenate(histories).astype(np.int32))
+
+
+def _shares(artifact: Artifact, history: Indices, item: int) -> list[dict[str, Any]]:
     """What each member of a blend gives to the score of one item (theory: G1)."""
-    blend = artifact.fold_in([history]).scorer
+    blend = folded(artifact.scorer, artifact.rule, _rows_of([history])).scorer
     assert isinstance(blend, Blend)
     tables = artifact.settings.get("members", [{}] * blend.n_members)
     shares = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from inspect import isfunction
 from typing import Any
 
@@ -10,7 +11,7 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ratiorec.serve.errors import RefusedError, encoded, four_parts
-from ratiorec.serve.service import Limits
+from ratiorec.serve.service import HEAD_BYTES, Limits
 
 _LINGER_SECONDS = 1.0  # a client may have sent a request just before it could know of the end
 
@@ -35,6 +36,43 @@ def require_known(base: type) -> None:
 require_known(H11Protocol)
 
 
+# What h11 takes and a proxy in front may read otherwise: then the two see different requests.
+_AMBIGUOUS = re.compile(rb"(?<!\r)\n|\n[ \t]")
+
+
+class _StrictHeads(h11.Connection):
+    """HTTP/1.1 whose heads have one meaning and an end; why one is refused is kept."""
+
+    def __init__(self) -> None:
+        super().__init__(h11.SERVER, HEAD_BYTES)
+        self.status_of_error = 400
+
+    def next_event(self) -> Any:
+        """The next event.
+
+        Raises:
+            h11.RemoteProtocolError: It is not HTTP, or too large, or ambiguous.
+        """
+        is_head = self.their_state is h11.IDLE
+        before = self.trailing_data[0] if is_head else b""
+        try:
+            event = super().next_event()
+            if is_head and isinstance(event, h11.Request):
+                _check_head(before[: len(before) - len(self.trailing_data[0])], event)
+        except h11.RemoteProtocolError as error:
+            self.status_of_error = error.error_status_hint
+            raise
+        return event
+
+
+def _check_head(head: bytes, request: h11.Request) -> None:
+    if len(head) > HEAD_BYTES:
+        raise h11.RemoteProtocolError("the head is too large", error_status_hint=431)
+    names = {name for name, _ in request.headers}
+    if {b"transfer-encoding", b"content-length"} <= names or _AMBIGUOUS.search(head):
+        raise h11.RemoteProtocolError("the head has more than one meaning")
+
+
 class BoundedConnection(H11Protocol):
     """A connection whose client must send the head of each request in time.
 
@@ -44,6 +82,7 @@ class BoundedConnection(H11Protocol):
 
     def __init__(self, *arguments: Any, limits: Limits, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self.conn: _StrictHeads = _StrictHeads()
         self._limits = limits
         self._head_timer: asyncio.TimerHandle | None = None
         self._has_received = False
@@ -92,9 +131,14 @@ class BoundedConnection(H11Protocol):
             super().timeout_keep_alive_handler()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is not HTTP."""
-        wanted = "a head and a body as in RFC 9112, the head of at most 64 KiB"
-        self._refuse(400, "this is not a request in HTTP/1.1", "malformed bytes", wanted)
+        """Refuse what is not HTTP, with the status that h11 advises and uvicorn leaves out."""
+        status = self.conn.status_of_error
+        if status == 431:
+            wanted = f"at most {HEAD_BYTES:,} bytes before the body"
+            self._refuse(status, "the head of the request is too large", "more", wanted)
+            return
+        wanted = "a head and a body as in RFC 9112, without line folding or a second length"
+        self._refuse(status, "this is not a request in HTTP/1.1", "malformed bytes", wanted)
 
     def _is_resting(self) -> bool:
         return self.cycle is None or self.cycle.response_complete

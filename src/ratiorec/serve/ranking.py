@@ -1,4 +1,4 @@
-"""The queue of requests, of which those that ask alike are ranked together.
+"""The queue of requests: short ones first, those that ask alike together, long ones in blocks.
 
 Ranking for eight users takes about as long as for one, as the items' vectors are read once for
 all of them. So nothing waits for company: whoever arrives while a product runs goes into the next.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections import deque
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -19,11 +19,16 @@ from ratiorec.scorers.table import Recommendations
 from ratiorec.serve.errors import RefusedError
 from ratiorec.serve.models import Served
 
+S = TypeVar("S")
 T = TypeVar("T")
 Id = int | str
 Row = dict[str, Any]
+Work = Callable[[Sequence[Any]], Sequence[Any]]
+"""Makes one result of each part of a request: of users their lists, say."""
 
-USERS_AT_ONCE = 32  # a longer request is cut, so that others need not wait for its end
+SHORT = 8  # parts of a request that is worked on in one go; products take eight rows at a time
+PARTS_AT_ONCE = 32
+_BLOCK_SECONDS = 0.008  # about what a short request may wait for a long one
 
 
 @dataclass(frozen=True)
@@ -34,15 +39,13 @@ class ServedQuery:
     query: Query
     of_unknown_users: bool = False
 
-    def answer(self, user_ids: Sequence[Id]) -> dict[Id, list[Row]]:
+    def __call__(self, user_ids: Sequence[Id]) -> list[list[Row]]:
         """The list of each user; unknown ones all have the same one."""
+        ranked = user_ids[:1] if self.of_unknown_users else user_ids
+        lists = rows_by_query(self.model.artifact.recommend(list(ranked), self.query))
         if self.of_unknown_users:
-            lists = list(self._ranked(user_ids[:1]).values())
-            return dict.fromkeys(user_ids, lists[0]) if lists else {}
-        return self._ranked(user_ids)
-
-    def _ranked(self, user_ids: Sequence[Id]) -> dict[Id, list[Row]]:
-        return rows_by_query(self.model.artifact.recommend(list(user_ids), self.query))
+            return [next(iter(lists.values()), [])] * len(user_ids)
+        return [lists.get(user, []) for user in user_ids]
 
 
 def rows_by_query(table: Recommendations) -> dict[Id, list[Row]]:
@@ -54,137 +57,166 @@ def rows_by_query(table: Recommendations) -> dict[Id, list[Row]]:
     return lists
 
 
-class _Task:
-    """A piece of work in the queue; a query has users, and anything else is a call."""
+class _Asked:
+    """A request in the queue, and the results of those of its parts that are done."""
 
-    def __init__(self, work: Callable[[], Any] | ServedQuery, user_ids: Sequence[Id] = ()) -> None:
+    def __init__(self, work: Work, parts: Sequence[Any]) -> None:
         self.work = work
-        self.user_ids = user_ids
-        self.outcome: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.parts = parts
+        self.results: list[Any] = []
+        self.at_once = SHORT
+        self.outcome: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
+
+    @property
+    def n_left(self) -> int:
+        return len(self.parts) - len(self.results)
+
+    def block(self) -> Sequence[Any]:
+        """The parts to be worked on next."""
+        return self.parts[len(self.results) :][: self.at_once]
+
+    def take(self, results: Sequence[Any], seconds: float) -> None:
+        """The results of a block; the next is larger where it was quick, and smaller where slow."""
+        self.results += results
+        if seconds > _BLOCK_SECONDS:
+            self.at_once = max(1, self.at_once // 2)
+        elif seconds < _BLOCK_SECONDS / 3:
+            self.at_once = min(PARTS_AT_ONCE, 2 * self.at_once)
+        if not self.n_left:
+            self.outcome.set_result(self.results)
 
 
 class RankingQueue:
-    """Works off the queue in a thread, as numpy lets go of the interpreter while it multiplies."""
+    """Works off the queue in a thread, as numpy lets go of the interpreter while it multiplies.
+
+    Whoever has least left goes first. A long request is worked on in blocks that take about equal
+    time, so a short one waits for a block of it, never for its end.
+    """
 
     def __init__(
         self,
         *,
         max_waiting: int,
-        seconds: float,
+        max_long: int,
         observe: Callable[[int], None] = lambda n_users: None,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._max_waiting = max_waiting
-        self._seconds = seconds
+        self._max_long = max_long
         self._observe = observe
-        self._waiting: deque[_Task] = deque()
+        self._clock = clock
+        self._waiting: list[_Asked] = []
+        self._n_long = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ranking")
-        self._is_busy = False
+        self._at_work: list[_Asked] = []
 
     @property
     def n_waiting(self) -> int:
-        return len(self._waiting)
+        return len(self._waiting) - len(self._at_work)
 
     async def lists(self, query: ServedQuery, user_ids: Sequence[Id]) -> dict[Id, list[Row]]:
-        """The lists of some users; one without any item has none."""
+        """The list of each of some users."""
         unique = list(dict.fromkeys(user_ids))
-        blocks = range(0, len(unique), USERS_AT_ONCE)
-        tasks = [_Task(query, unique[start : start + USERS_AT_ONCE]) for start in blocks]
-        answers = await self._done(tasks)
-        return {user: rows for answer in answers for user, rows in answer.items()}
+        return dict(zip(unique, await self._done(query, unique), strict=True))
 
     async def call(self, work: Callable[[], T]) -> T:
         """What `work` returns, once its turn has come."""
-        (result,) = await self._done([_Task(work)])
+        (result,) = await self._done(lambda _: [work()], [None])
         answer: T = result
         return answer
+
+    async def fold_ins(
+        self, work: Callable[[Sequence[S]], Sequence[T]], of: Sequence[S]
+    ) -> list[T]:
+        """What `work` makes of each; of those who ask for many, few are let in at once."""
+        if len(of) <= SHORT:
+            return await self._done(work, of)
+        if self._n_long >= self._max_long:
+            raise _busy("long requests", self._n_long, self._max_long)
+        self._n_long += 1
+        try:
+            return await self._done(work, of)
+        finally:
+            self._n_long -= 1
 
     def close(self) -> None:
         """End the thread once it has finished what it is at."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _done(self, tasks: Sequence[_Task]) -> list[Any]:
-        if not tasks:
+    async def _done(self, work: Work, parts: Sequence[Any]) -> list[Any]:
+        if not parts:
             return []
-        self._refuse_more_than_can_wait()
-        self._waiting.extend(tasks)
+        if self.n_waiting >= self._max_waiting:
+            raise _busy("the queue of requests", self.n_waiting, self._max_waiting)
+        asked = _Asked(work, parts)
+        self._waiting.append(asked)
         self._start_next()
-        try:
-            async with asyncio.timeout(self._seconds):
-                return [await task.outcome for task in tasks]
-        except TimeoutError:
-            raise RefusedError(
-                "ranking took too long",
-                status=429,
-                where="this request",
-                found=f"no answer after {self._seconds:g} s",
-                wanted="a smaller request, or a server that is less busy",
-            ) from None
-        finally:
-            for task in tasks:
-                if not task.outcome.cancel() and not task.outcome.cancelled():
-                    task.outcome.exception()  # it has been raised once, for the whole request
-
-    def _refuse_more_than_can_wait(self) -> None:
-        if len(self._waiting) >= self._max_waiting:
-            raise RefusedError(
-                "the server is busy",
-                status=429,
-                where="the queue of requests",
-                found=f"{len(self._waiting)} waiting",
-                wanted=f"fewer than {self._max_waiting}; try again in a second",
-                headers={"Retry-After": "1"},
-            )
+        return await asked.outcome  # cancelled with whoever waits, and then no block follows
 
     def _start_next(self) -> None:
-        if self._is_busy:
+        if self._at_work:
             return
-        while self._waiting and self._waiting[0].outcome.done():  # nobody waits for it any more
-            self._waiting.popleft()
+        self._waiting = [asked for asked in self._waiting if not asked.outcome.done()]
         if not self._waiting:
             return
-        tasks = self._together()
-        self._is_busy = True
-        self._observe(sum(len(task.user_ids) for task in tasks))
+        self._at_work = together = self._together()
+        blocks = [asked.block() for asked in together]
+        work = together[0].work
+        self._observe(sum(map(len, blocks)) if isinstance(work, ServedQuery) else 0)
         loop = asyncio.get_running_loop()
-        running = self._thread.submit(_work, tasks[0].work, [task.user_ids for task in tasks])
 
-        def hand_over(done: Future[list[Any]]) -> None:
+        def hand_over(done: Future[tuple[list[Sequence[Any]], float]]) -> None:
             with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
-                loop.call_soon_threadsafe(self._finish, tasks, done)
+                loop.call_soon_threadsafe(self._finish, together, done)
 
-        running.add_done_callback(hand_over)
+        self._thread.submit(self._timed, work, blocks).add_done_callback(hand_over)
 
-    def _together(self) -> list[_Task]:
-        """The first in the queue, and those behind it who ask the same about other users."""
-        first = self._waiting.popleft()
-        if not isinstance(first.work, ServedQuery):
-            return [first]
-        together, n_users = [first], len(first.user_ids)
-        for task in list(self._waiting):
-            if n_users + len(task.user_ids) > USERS_AT_ONCE:
-                break
-            if task.work == first.work and not task.outcome.done():
-                self._waiting.remove(task)
-                together.append(task)
-                n_users += len(task.user_ids)
+    def _together(self) -> list[_Asked]:
+        """Who has least left, and others who ask the same about a few other users."""
+        first = min(self._waiting, key=lambda asked: asked.n_left)
+        together, n_parts = [first], len(first.block())
+        for other in self._waiting if isinstance(first.work, ServedQuery) else ():
+            fits = other.n_left <= min(other.at_once, PARTS_AT_ONCE - n_parts)
+            if fits and other is not first and other.work == first.work:
+                together.append(other)
+                n_parts += other.n_left
         return together
 
-    def _finish(self, tasks: Sequence[_Task], done: Future[list[Any]]) -> None:
-        self._is_busy = False
+    def _timed(
+        self, work: Work, blocks: Sequence[Sequence[Any]]
+    ) -> tuple[list[Sequence[Any]], float]:
+        """The results of each block, and the seconds of all."""
+        started = self._clock()
+        if len(blocks) == 1:
+            results = [work(blocks[0])]
+        else:
+            users = list(dict.fromkeys(user for block in blocks for user in block))
+            lists = dict(zip(users, work(users), strict=True))
+            results = [[lists[user] for user in block] for block in blocks]
+        return results, self._clock() - started
+
+    def _finish(
+        self, together: Sequence[_Asked], done: Future[tuple[list[Sequence[Any]], float]]
+    ) -> None:
+        self._at_work = []
         error = done.exception()
-        for place, task in enumerate(tasks):
-            if task.outcome.done():
+        for place, asked in enumerate(together):
+            if asked.outcome.done():
                 continue
             if error is not None:
-                task.outcome.set_exception(error)
+                asked.outcome.set_exception(error)
             else:
-                task.outcome.set_result(done.result()[place])
+                results, seconds = done.result()
+                asked.take(results[place], seconds)
         self._start_next()
 
 
-def _work(work: Callable[[], Any] | ServedQuery, users_of: Sequence[Sequence[Id]]) -> list[Any]:
-    """One result for each task of which these are the users."""
-    if not isinstance(work, ServedQuery):
-        return [work()]
-    lists = work.answer(list(dict.fromkeys(user for users in users_of for user in users)))
-    return [{user: lists[user] for user in users if user in lists} for users in users_of]
+def _busy(where: str, found: int, most: int) -> RefusedError:
+    return RefusedError(
+        "the server is busy",
+        status=429,
+        where=where,
+        found=f"{found} waiting",
+        wanted=f"fewer than {most}; try again in a second",
+        headers={"Retry-After": "1"},
+    )

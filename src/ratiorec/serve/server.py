@@ -23,9 +23,9 @@ from ratiorec import __version__
 from ratiorec.errors import ConfigError
 from ratiorec.serve.errors import answer_errors
 from ratiorec.serve.middleware import BoundedBodies, Observed
-from ratiorec.serve.routes import router
+from ratiorec.serve.routes import operations, router
 from ratiorec.serve.security import RequireKey
-from ratiorec.serve.service import Limits, Service, log_event
+from ratiorec.serve.service import HEAD_BYTES, Limits, Service, log_event
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -112,6 +112,7 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
     )
     app.state.service = service
     app.include_router(router)
+    app.include_router(operations)
     app.include_router(page_router(read_pages()))
     answer_errors(app)
     # the last one added is the outermost
@@ -122,7 +123,6 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
 
 
 _SWITCH_SECONDS = 2e-4  # ranking and answering take turns; Python's 5 ms would be all the latency
-_HEAD_BYTES = 2**16  # lists of allowed and denied items may stand in an address
 
 
 class _DrainingServer(uvicorn.Server):
@@ -219,7 +219,7 @@ def run(
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        h11_max_incomplete_event_size=_HEAD_BYTES,
+        h11_max_incomplete_event_size=HEAD_BYTES,
         timeout_keep_alive=math.ceil(limits.idle_seconds),
         timeout_graceful_shutdown=math.ceil(limits.drain_seconds),
     )

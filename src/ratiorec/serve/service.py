@@ -8,7 +8,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TextIO
@@ -30,6 +30,8 @@ from ratiorec.serve.models import ModelInUse, Served
 from ratiorec.serve.ranking import RankingQueue
 from ratiorec.serve.security import Keys
 
+HEAD_BYTES = 2**16  # lists of allowed and denied items may stand in an address
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -37,11 +39,14 @@ class Limits:
 
     max_k: int = 1000
     max_users: int = 256
+    max_histories: int = 64
     max_rows: int = 20_000
     max_history: int = 1000
+    max_why: int = 200
     max_listed: int = 10_000
     max_body_bytes: int = 2**20
     max_waiting: int = 256
+    max_long: int = 4
     max_connections: int = 1000
     rank_seconds: float = 5.0
     read_seconds: float = 10.0
@@ -66,9 +71,17 @@ class Limits:
         for name in ("allow", "deny"):
             self.check_listed(getattr(query, name), name)
 
-    def check_history(self, history: Sized, where: str = "history") -> None:
-        """Refuse a history that is too long."""
-        _refuse_more(len(history), self.max_history, where=where, unit="items in a history")
+    def check_histories(self, histories: Sequence[Sized]) -> None:
+        """Refuse too many histories, and one that is too long."""
+        n, most = len(histories), self.max_histories
+        _refuse_more(n, most, where="histories", unit="in one request")
+        for place, history in enumerate(histories):
+            where = f"histories[{place}]"
+            _refuse_more(len(history), self.max_history, where=where, unit="items in a history")
+
+    def check_why(self, history: Sized) -> None:
+        """Refuse a history that is too long to be explained."""
+        _refuse_more(len(history), self.max_why, where="history", unit="items to be explained")
 
     def check_listed(self, items: Sized | None, name: str) -> None:
         """Refuse a list of allowed or denied items that is too long."""
@@ -230,7 +243,7 @@ class Service:
         """A service with a queue and figures of its own."""
         metrics = Metrics()
         queue = RankingQueue(
-            max_waiting=limits.max_waiting, seconds=limits.rank_seconds, observe=metrics.ranked
+            max_waiting=limits.max_waiting, max_long=limits.max_long, observe=metrics.ranked
         )
         metrics.model_is(models.current)
         metrics.watch_queue(lambda: queue.n_waiting)

@@ -259,7 +259,7 @@ combobox({
 });
 byId("user-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  showUser(byId("user").value.trim());
+  showUser(byId("user").value); // as it is: spaces may be a part of an id
 });
 byId("clear").addEventListener("click", clear);
 byId("panel-close").addEventListener("click", () => byId("panel").close());
