@@ -11,7 +11,7 @@ import functools
 import sys
 from pathlib import Path
 
-from ratiorec_lab.results import auto, install, performance, quality
+from ratiorec_lab.results import auto, install, performance, quality, soak
 from ratiorec_lab.results.summary import summary_table
 
 
@@ -35,7 +35,10 @@ def pages(root: Path) -> dict[Path, str]:
         },
         docs / "guide.md": {"intake": quality.intake_table(results)},
         docs / "performance.md": performance.tables(results),
-        docs / "production.md": {"serving": performance.serving_table(results)},
+        docs / "production.md": {
+            "serving": performance.serving_table(results),
+            "soak": soak.soak_part(results),
+        },
         docs / "reproduce.md": {"public-splits": quality.splits_table(results)},
     }
     return {
@@ -63,7 +66,7 @@ def main() -> int:
     options.add_argument("--check", action="store_true")
     asked = options.parse_args()
     written = pages(asked.root)
-    images = performance.images(asked.root / "results")
+    images = performance.images(asked.root / "results") | soak.images(asked.root / "results")
     if asked.check:
         old = [page for page, text in written.items() if page.read_text("utf-8") != text]
         old += [image for name in images if not (image := asked.root / "docs" / name).exists()]

@@ -91,7 +91,7 @@ class Connection(asyncio.Protocol):
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
         self._received = bytearray()
-        self._answer: asyncio.Future[tuple[int, bytes, bool]] | None = None
+        self._answer: asyncio.Future[tuple[int, bytes, bytes]] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -113,17 +113,23 @@ class Connection(asyncio.Protocol):
         if len(self._received) >= end and not self._answer.done():
             body = bytes(self._received[head_end + 4 : end])
             del self._received[:end]
-            self._answer.set_result((int(head[9:12]), body, b"connection: close" in head))
+            self._answer.set_result((int(head[9:12]), body, head))
 
     async def ask(self, path: str, method: str = "GET", headers: str = "") -> tuple[int, bytes]:
+        head = f"{method} {path} HTTP/1.1\r\nHost: h\r\n{headers}\r\n"
+        status, body, _ = await self.send(head.encode())
+        return status, body
+
+    async def send(self, request: bytes) -> tuple[int, bytes, bytes]:
+        """The status, body and head of the answer to a request that is written out."""
         assert self.transport is not None
         self._answer = asyncio.get_running_loop().create_future()
-        self.transport.write(f"{method} {path} HTTP/1.1\r\nHost: h\r\n{headers}\r\n".encode())
-        status, body, is_last = await self._answer
-        if is_last and self.transport is not None:
+        self.transport.write(request)
+        status, body, head = await self._answer
+        if b"connection: close" in head and self.transport is not None:
             self.transport.close()
             self.transport = None
-        return status, body
+        return status, body, head
 
 
 @dataclass

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratiorec_lab.results import soak as page
+from ratiorec_lab.studies.soak import PLAIN, WITH_LONG, Clients, figures, measure, options
+
+SHORT_FORM = "--data synthetic --minutes 0.6 --phase-seconds 9 --swap-seconds 9 --rate 20"
+
+
+def test_everything_at_once_fails_no_valid_request() -> None:
+    """The short form of the half hour: the same code and load, a model with random vectors."""
+    found = asyncio.run(measure(options().parse_args(SHORT_FORM.split())))
+    assert found["must_hold"]["failed_requests"] == 0, found["requests"]
+    assert found["must_hold"]["faults_of_malformed_and_slow"] == 0, found["malformed_and_slow"]
+    assert found["faults_in_the_log"] == 0
+    assert found["must_hold"]["memory_away_from_its_median_percent"] < 15, found["timeline"]
+    assert found["updates"]["done"] >= 2
+    assert found["updates"]["versions_seen"] >= 3  # and clients have had answers from each
+    assert {*found["requests"][PLAIN]} >= {"user", "history", "search"}
+    long_ones = [found["requests"][WITH_LONG][kind] for kind in ("why", "many histories")]
+    assert all(one["answered"] for one in long_ones)
+    refusals = {told.split(": ")[1] for told in found["malformed_and_slow"]}
+    assert {"400", "408", "431"} <= refusals
+
+
+def clients_with(plain: list[float], beside: list[float]) -> Clients:
+    async def made() -> Clients:
+        return Clients(0, 0)
+
+    clients = asyncio.run(made())
+    for phase, seconds in ((PLAIN, plain), (WITH_LONG, beside)):
+        clients.phase = phase
+        for one in seconds:
+            clients.note("user", 200, b'{"model":"0123456789abcdef"', b"", due=0, seconds=one)
+    return clients
+
+
+TIMELINE = [
+    {"minute": n / 3, "phase": (PLAIN, WITH_LONG)[n % 2], "answered": 9, "p50_ms": 5.0 + n}
+    | {"p99_ms": 20.0 + n, "max_ms": 30, "resident_mb": mb, "most_resident_mb": mb + 50}
+    for n, mb in enumerate([50.0, 60.0, 98.0, 100.0, 101.0, 100.0, 100.0, 100.0])
+]
+
+
+def test_what_must_hold_is_told_from_the_answers() -> None:
+    clients = clients_with([0.01] * 100, [0.015] * 100)
+    found = figures(clients, TIMELINE)["must_hold"]
+    assert found["p99_ratio"] == 1.5
+    assert found["failed_requests"] == 0
+    assert found["memory_away_from_its_median_percent"] == 2  # the first quarter warms up
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "head", "is_failure"),
+    [
+        ("user", 429, b"\r\nretry-after: 1\r\n", True),
+        ("history", 503, b"\r\nretry-after: 1\r\n", True),
+        ("why", 429, b"\r\nretry-after: 1\r\n", False),
+        ("many histories", 503, b"\r\nretry-after: 1\r\n", False),
+        ("why", 503, b"", True),
+        ("why", 500, b"\r\nretry-after: 1\r\n", True),
+    ],
+)
+def test_only_long_requests_may_be_refused_and_only_with_a_time_to_come_back(
+    kind: str, status: int, head: bytes, is_failure: bool
+) -> None:
+    clients = clients_with([0.01], [0.01])
+    clients.note(kind, status, b"", head, due=0, seconds=0.1)
+    found = figures(clients, TIMELINE)["must_hold"]
+    assert found["failed_requests"] == is_failure
+
+
+def record_in(folder: Path) -> None:
+    found: dict[str, Any] = {
+        "minutes": 30.0,
+        "model": {"source": "gowalla, dregn-cf-fast"},
+        "updates": {"done": 90, "versions_seen": 91},
+        "timeline": TIMELINE,
+        **figures(clients_with([0.01] * 10, [0.015] * 10), TIMELINE),
+    }
+    record = {"result": found, "machine": {"cores": 2, "processor": "a chip"}}
+    (folder / "bench-soak.json").write_text(json.dumps(record))
+
+
+def test_the_page_has_a_table_a_sentence_and_a_plot(tmp_path: Path) -> None:
+    assert page.soak_part(tmp_path) == "Not measured yet."
+    assert page.images(tmp_path) == {}
+    record_in(tmp_path)
+    part = page.soak_part(tmp_path)
+    assert (
+        "| user | 10 answered; p50 10.0 ms, p99 10.0 ms; 0 failed | 10 answered; p50 15.0" in part
+    )
+    assert "30 minutes on 2 cores (a chip), gowalla, dregn-cf-fast: 90 updates" in part
+    assert "**1.5 times**" in part
+    ((name, image),) = page.images(tmp_path).items()
+    assert f"]({name})" in part
+    assert len(re.findall("<svg", image)) >= 2
+    assert "p99, with long requests" in image
