@@ -12,6 +12,8 @@ from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct, PopularityScorer
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.scorers.table import Recommendations
+from ratiorec.serve.answers import encoded_in_pieces
+from ratiorec.serve.errors import encoded
 from ratiorec.serve.models import ModelInUse
 from ratiorec.serve.server import create_app
 from ratiorec.serve.service import Limits, Service
@@ -355,3 +357,8 @@ def test_an_id_is_found_by_its_address_whatever_it_is_made_of(
     assert client.get(f"/v1/recommend/{written}").json["user_id"] == identifier
     assert client.get(f"/v1/similar/{written}").json["item_id"] == identifier
     assert client.get(f"/v1/users/{written}/history").json["user_id"] == identifier
+
+
+def test_a_long_answer_is_the_same_bytes_written_piece_by_piece() -> None:
+    content = {"model": "a", "n": 3, "none": [], "lists": [{"items": [1.5, "é"]}, {"items": []}]}
+    assert encoded_in_pieces(content) == encoded(content)

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from ratiorec_lab.loopback import PLAIN, WITH_LONG, Crowd
 from ratiorec_lab.results import soak as page
-from ratiorec_lab.studies.soak import PLAIN, WITH_LONG, Clients, figures, measure, options
+from ratiorec_lab.studies.soak import figures, measure, options
 
 SHORT_FORM = "--data synthetic --minutes 0.6 --phase-seconds 9 --swap-seconds 9 --rate 20"
 
@@ -30,16 +31,16 @@ def test_everything_at_once_fails_no_valid_request() -> None:
     assert {"400", "408", "431"} <= refusals
 
 
-def clients_with(plain: list[float], beside: list[float]) -> Clients:
-    async def made() -> Clients:
-        return Clients(0, 0)
+def crowd_with(plain: list[float], beside: list[float]) -> Crowd:
+    async def made() -> Crowd:
+        return Crowd(0, 0)
 
-    clients = asyncio.run(made())
+    crowd = asyncio.run(made())
     for phase, seconds in ((PLAIN, plain), (WITH_LONG, beside)):
-        clients.phase = phase
+        crowd.phase = phase
         for one in seconds:
-            clients.note("user", 200, b'{"model":"0123456789abcdef"', b"", due=0, seconds=one)
-    return clients
+            crowd.note("user", 200, b'{"model":"0123456789abcdef"', b"", due=0, seconds=one)
+    return crowd
 
 
 TIMELINE = [
@@ -50,8 +51,8 @@ TIMELINE = [
 
 
 def test_what_must_hold_is_told_from_the_answers() -> None:
-    clients = clients_with([0.01] * 100, [0.015] * 100)
-    found = figures(clients, TIMELINE)["must_hold"]
+    crowd = crowd_with([0.01] * 100, [0.015] * 100)
+    found = figures(crowd, TIMELINE)["must_hold"]
     assert found["p99_ratio"] == 1.5
     assert found["failed_requests"] == 0
     assert found["memory_away_from_its_median_percent"] == 2  # the first quarter warms up
@@ -71,9 +72,9 @@ def test_what_must_hold_is_told_from_the_answers() -> None:
 def test_only_long_requests_may_be_refused_and_only_with_a_time_to_come_back(
     kind: str, status: int, head: bytes, is_failure: bool
 ) -> None:
-    clients = clients_with([0.01], [0.01])
-    clients.note(kind, status, b"", head, due=0, seconds=0.1)
-    found = figures(clients, TIMELINE)["must_hold"]
+    crowd = crowd_with([0.01], [0.01])
+    crowd.note(kind, status, b"", head, due=0, seconds=0.1)
+    found = figures(crowd, TIMELINE)["must_hold"]
     assert found["failed_requests"] == is_failure
 
 
@@ -83,7 +84,7 @@ def record_in(folder: Path) -> None:
         "model": {"source": "gowalla, dregn-cf-fast"},
         "updates": {"done": 90, "versions_seen": 91},
         "timeline": TIMELINE,
-        **figures(clients_with([0.01] * 10, [0.015] * 10), TIMELINE),
+        **figures(crowd_with([0.01] * 10, [0.015] * 10), TIMELINE),
     }
     record = {"result": found, "machine": {"cores": 2, "processor": "a chip"}}
     (folder / "bench-soak.json").write_text(json.dumps(record))

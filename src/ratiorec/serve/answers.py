@@ -158,12 +158,12 @@ async def as_json(model: Served, content: dict[str, Any], *, n_rows: int) -> Pla
     if n_rows <= _MANY_ROWS:
         return PlainJSON(content)
     answer = PlainJSON({})
-    answer.body = await asyncio.to_thread(_encoded_in_pieces, content)
+    answer.body = await asyncio.to_thread(encoded_in_pieces, content)
     answer.init_headers()
     return answer
 
 
-def _encoded_in_pieces(content: dict[str, Any]) -> bytes:
+def encoded_in_pieces(content: dict[str, Any]) -> bytes:
     """As `encoded`, one entry of a list after the other: each holds the interpreter for itself."""
     fields = [
         encoded(name) + b":" + b"[" * is_list + b",".join(map(encoded, parts)) + b"]" * is_list

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ratiorec_lab.studies.soak import PLAIN, WITH_LONG
+from ratiorec_lab.loopback import PLAIN, WITH_LONG
 from ratiorec_lab.tables import markdown_table
 
 IMAGE = "soak.svg"

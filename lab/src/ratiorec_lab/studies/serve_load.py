@@ -16,17 +16,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import importlib.metadata
 import json
 import os
-import re
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -40,6 +36,7 @@ from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import BlendMember, BlendSettings
 from ratiorec.training.blending import narrowed
 from ratiorec_lab.bench.random_data import dense_pairs, random_model
+from ratiorec_lab.loopback import Connection, Server, serving
 from ratiorec_lab.studies.study import parser, tell
 
 N_USERS, N_ITEMS, DIMENSION = 29_858, 40_981, 64
@@ -83,53 +80,6 @@ def random_blend(histories: UserItems, rng: np.random.Generator) -> Blend:
 
 
 # A client.
-
-
-class Connection(asyncio.Protocol):
-    """HTTP/1.1, one request at a time; an answer ends where its length says."""
-
-    def __init__(self) -> None:
-        self.transport: asyncio.Transport | None = None
-        self._received = bytearray()
-        self._answer: asyncio.Future[tuple[int, bytes, bytes]] | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_exception(exc or ConnectionError("closed without an answer"))
-        self.transport = None
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        head_end = self._received.find(b"\r\n\r\n")
-        if head_end < 0 or self._answer is None:
-            return
-        head = bytes(self._received[:head_end]).lower()
-        length = re.search(rb"content-length: (\d+)", head)
-        end = head_end + 4 + (int(length[1]) if length else 0)
-        if len(self._received) >= end and not self._answer.done():
-            body = bytes(self._received[head_end + 4 : end])
-            del self._received[:end]
-            self._answer.set_result((int(head[9:12]), body, head))
-
-    async def ask(self, path: str, method: str = "GET", headers: str = "") -> tuple[int, bytes]:
-        head = f"{method} {path} HTTP/1.1\r\nHost: h\r\n{headers}\r\n"
-        status, body, _ = await self.send(head.encode())
-        return status, body
-
-    async def send(self, request: bytes) -> tuple[int, bytes, bytes]:
-        """The status, body and head of the answer to a request that is written out."""
-        assert self.transport is not None
-        self._answer = asyncio.get_running_loop().create_future()
-        self.transport.write(request)
-        status, body, head = await self._answer
-        if b"connection: close" in head and self.transport is not None:
-            self.transport.close()
-            self.transport = None
-        return status, body, head
 
 
 @dataclass
@@ -233,50 +183,6 @@ async def at_a_rate(
     wall = time.perf_counter() - started
     clients.close()
     return clients, {"asked_per_second": rate} | clients.tally.summary(wall)
-
-
-# A server.
-
-
-@dataclass
-class Server:
-    """The process of a server, and what the system says of it."""
-
-    process: asyncio.subprocess.Process
-    port: int
-    seconds_to_start: float
-
-    def resident_mb(self) -> float:
-        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
-        return round(pages * os.sysconf("SC_PAGE_SIZE") / 2**20, 1)
-
-    def processor_seconds(self) -> float:
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextlib.asynccontextmanager
-async def serving(folder: Path, log: Path, *options: str) -> AsyncIterator[Server]:
-    """A server that has answered once."""
-    command = [sys.executable, "-m", "ratiorec.cli", "serve", str(folder), "--port", "0", "--json"]
-    started = time.perf_counter()
-    with log.open("w") as errors:
-        process = await asyncio.create_subprocess_exec(
-            *command, *options, stdout=subprocess.PIPE, stderr=errors
-        )
-    try:
-        assert process.stdout is not None
-        line = await process.stdout.readline()
-        port = int(json.loads(line)["address"].rsplit(":", 1)[1])
-        connection = Clients(port)
-        await connection.ask_for_someone()
-        assert not connection.tally.failures
-        connection.close()
-        yield Server(process, port, round(time.perf_counter() - started, 2))
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
 
 
 # What is measured.
