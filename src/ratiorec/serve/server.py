@@ -25,7 +25,7 @@ from ratiorec.serve.errors import answer_errors
 from ratiorec.serve.middleware import BoundedBodies, Observed
 from ratiorec.serve.routes import operations, router
 from ratiorec.serve.security import RequireKey
-from ratiorec.serve.service import HEAD_BYTES, Limits, Service, log_event
+from ratiorec.serve.service import HEAD_BYTES, Limits, Service, log_event, return_memory
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -224,6 +224,7 @@ def run(
         timeout_graceful_shutdown=math.ceil(limits.drain_seconds),
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
+    return_memory()
     log_event("started", address=address_of(listener), model=service.models.current.version)
     _DrainingServer(config, service, announce).run(sockets=[listener])
     log_event("ended")

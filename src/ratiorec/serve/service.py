@@ -147,8 +147,8 @@ def log_event(event: str, /, *, level: int = logging.INFO, **parts: Any) -> None
     EVENTS.log(level, event, extra={"parts": parts})
 
 
-def _return_memory() -> None:
-    """Give the old model's memory back to the system; glibc keeps what was freed, swap by swap."""
+def return_memory() -> None:
+    """Give what reading a model has freed back to the system; glibc keeps it, swap by swap."""
     with contextlib.suppress(OSError, AttributeError, TypeError):  # another system's C library
         ctypes.CDLL(None).malloc_trim(0)
 
@@ -261,7 +261,7 @@ class Service:
         """Take the model that the folder holds now; False where it is the one in use."""
         try:
             is_new = await asyncio.to_thread(self.models.reload)
-            await asyncio.to_thread(_return_memory)
+            await asyncio.to_thread(return_memory)
         except RatiorecError as error:
             self.metrics.reloaded("refused")
             kept = self.models.current.version

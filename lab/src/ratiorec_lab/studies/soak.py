@@ -231,7 +231,7 @@ def _timeline(
                 "minute": round((end - spans[0][0]) / 60, 2),
                 "phase": phase,
                 **percentiles(seconds[inside].tolist()),
-                "resident_mb": round(float(np.median(held)), 1),
+                "resident_mb": round(float(held.min()), 1),  # when no second model is read
                 "most_resident_mb": round(float(held.max()), 1),
             }
         )
