@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import ctypes
 import json
 import logging
 import sys
@@ -147,12 +145,6 @@ def log_event(event: str, /, *, level: int = logging.INFO, **parts: Any) -> None
     EVENTS.log(level, event, extra={"parts": parts})
 
 
-def return_memory() -> None:
-    """Give what reading a model has freed back to the system; glibc keeps it, swap by swap."""
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # another system's C library
-        ctypes.CDLL(None).malloc_trim(0)
-
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -261,7 +253,6 @@ class Service:
         """Take the model that the folder holds now; False where it is the one in use."""
         try:
             is_new = await asyncio.to_thread(self.models.reload)
-            await asyncio.to_thread(return_memory)
         except RatiorecError as error:
             self.metrics.reloaded("refused")
             kept = self.models.current.version

@@ -76,7 +76,7 @@ def images(folder: Path) -> dict[str, str]:
             for p in (99, 50)
             for colour, phase in enumerate((PLAIN, WITH_LONG))
         ],
-        title="Short requests, between two swaps of the model",
+        title="Short requests, from swap to swap",
         x_label="minutes",
         y_label="milliseconds",
         log_y=True,
@@ -86,7 +86,7 @@ def images(folder: Path) -> dict[str, str]:
             series("most, while two models are held", "most_resident_mb", "", 1, dashed=True),
             series("least", "resident_mb", "", 0, dashed=False),
         ],
-        title="Memory of the server, between two swaps of the model",
+        title="Memory of the server, from swap to swap",
         x_label="minutes",
         y_label="MB",
     )
