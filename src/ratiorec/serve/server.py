@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import logging
 import math
 import signal
@@ -26,7 +25,7 @@ from ratiorec.serve.errors import answer_errors
 from ratiorec.serve.middleware import BoundedBodies, Observed
 from ratiorec.serve.routes import operations, router
 from ratiorec.serve.security import RequireKey
-from ratiorec.serve.service import HEAD_BYTES, Limits, Service, log_event
+from ratiorec.serve.service import HEAD_BYTES, Limits, Service, keep_little_memory, log_event
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",
@@ -123,7 +122,6 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
     return app
 
 
-_M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 2**22  # the name of this option is in glibc's malloc.h
 _SWITCH_SECONDS = 2e-4  # ranking and answering take turns; Python's 5 ms would be all the latency
 
 
@@ -202,15 +200,6 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def _return_memory_at_once() -> None:
-    """Let arrays as large as a model's go back to the system as soon as they are freed.
-
-    By default glibc keeps them for later, and a server grows with each model it has replaced.
-    """
-    with contextlib.suppress(OSError, AttributeError, TypeError):  # another system's C library
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-
-
 def run(
     service: Service,
     listener: socket.socket,
@@ -235,7 +224,7 @@ def run(
         timeout_graceful_shutdown=math.ceil(limits.drain_seconds),
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
-    _return_memory_at_once()
+    keep_little_memory()
     log_event("started", address=address_of(listener), model=service.models.current.version)
     _DrainingServer(config, service, announce).run(sockets=[listener])
     log_event("ended")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import ctypes
 import json
 import logging
 import sys
@@ -145,6 +147,25 @@ def log_event(event: str, /, *, level: int = logging.INFO, **parts: Any) -> None
     EVENTS.log(level, event, extra={"parts": parts})
 
 
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # options of glibc's malloc, as in malloc.h
+_LARGE_BYTES = 2**20
+_LONGEST_WAIT = 30.0
+
+
+def keep_little_memory() -> None:
+    """Let glibc keep little of what is freed: else a server grows with each model it replaces."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):  # another system's C library
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)  # larger arrays go back as soon as they are freed
+        mallopt(_M_ARENA_MAX, 1)  # or each thread would keep some
+
+
+def _return_memory() -> None:
+    """Give what is free back to the system."""
+    with contextlib.suppress(OSError, AttributeError, TypeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -261,8 +282,14 @@ class Service:
         self.metrics.reloaded("swapped" if is_new else "unchanged")
         if is_new:
             self.metrics.model_is(self.models.current)
+            self._return_memory_later()
             log_event("model swapped", model=self.models.current.version)
         return is_new
+
+    def _return_memory_later(self) -> None:
+        """Once no request can have the old model any more, as each has its deadline."""
+        loop, wait = asyncio.get_running_loop(), min(self.limits.rank_seconds, _LONGEST_WAIT) + 1
+        loop.call_later(wait, loop.run_in_executor, None, _return_memory)
 
     async def watch(self, seconds: float) -> None:
         """Look at the folder again and again, and take the model whenever it is another."""

@@ -84,7 +84,7 @@ def images(folder: Path) -> dict[str, str]:
     memory = line_chart(
         [
             series("most, while two models are held", "most_resident_mb", "", 1, dashed=True),
-            series("least", "resident_mb", "", 0, dashed=False),
+            series("before the next update", "resident_mb", "", 0, dashed=False),
         ],
         title="Memory of the server, from swap to swap",
         x_label="minutes",
