@@ -30,15 +30,16 @@ def soak_part(folder: Path) -> str:
         [kind, *(_told(result["requests"][phase].get(kind)) for phase in (PLAIN, WITH_LONG))]
         for kind in kinds
     ]
-    lowest, _, highest = memory["settled_mb"]
-    spread = holds["memory_away_from_its_median_percent"]
+    lowest, highest = memory["settled_mb"][PLAIN]
+    spread = holds["memory_away_from_its_median_percent"][PLAIN]
     about = (
         f"{result['minutes']:.0f} minutes on {machine['cores']} cores ({machine['processor']}), "
         f"{result['model']['source']}: {updates['done']} updates, {updates['versions_seen']} "
         f"models seen by clients, **{holds['failed_requests']} valid requests failed**, p99 of the "
         f"short ones **{holds['p99_ratio']:g} times** as long beside long ones. Memory was "
-        f"{lowest:,.0f} to {highest:,.0f} MB after warming up (at most {spread:g} % from its "
-        f"median), and {memory['most_while_swapping_mb']:,.0f} MB while two models were held."
+        f"{lowest:,.0f} to {highest:,.0f} MB without long requests, after warming up (at most "
+        f"{spread:g} % from its median), {memory['settled_mb'][WITH_LONG][1]:,.0f} MB with them, "
+        f"and {memory['most_while_swapping_mb']:,.0f} MB while two models were held."
     )
     image = f"![Latency of short requests and memory of the server over time]({IMAGE})"
     return "\n\n".join([markdown_table(["kind of request", PLAIN, WITH_LONG], rows), about, image])

@@ -253,8 +253,10 @@ def figures(crowd: Crowd, timeline: Sequence[dict[str, Any]]) -> dict[str, Any]:
         for phase in kinds
     }
     n_warm_up = max(1, len(timeline) // 4) if len(timeline) < 12 else 6
-    settled = [row["resident_mb"] for row in timeline[n_warm_up:]]
-    middle = float(np.median(settled))
+    settled = {
+        phase: [row["resident_mb"] for row in timeline[n_warm_up:] if row["phase"] == phase]
+        for phase in kinds
+    }
     bad = ("5", "2", "no answer")
     faults = {
         told: n for told, n in crowd.misbehaved.items() if told.split(": ")[1].startswith(bad)
@@ -265,13 +267,14 @@ def figures(crowd: Crowd, timeline: Sequence[dict[str, Any]]) -> dict[str, Any]:
             "p99_ratio": round(p99[WITH_LONG] / p99[PLAIN], 2),
             "p99_ratio_of_median_spans": round(spans[WITH_LONG] / spans[PLAIN], 2),
             "p50_ratio": round(p50[WITH_LONG] / p50[PLAIN], 2),
-            "memory_away_from_its_median_percent": round(
-                100 * max(abs(mb / middle - 1) for mb in settled), 2
-            ),
+            "memory_away_from_its_median_percent": {
+                phase: round(100 * max(abs(mb / np.median(of) - 1) for mb in of), 2)
+                for phase, of in settled.items()
+            },
             "faults_of_malformed_and_slow": sum(faults.values()),
         },
         "memory": {
-            "settled_mb": [min(settled), round(middle, 1), max(settled)],
+            "settled_mb": {phase: [min(of), max(of)] for phase, of in settled.items()},
             "most_while_swapping_mb": max(row["most_resident_mb"] for row in timeline),
         },
         "requests": kinds,
