@@ -186,11 +186,10 @@ def _container_bytes_left(root: Path = Path("/sys/fs/cgroup")) -> float:
     """What the limit of a container still allows: the file cache in it can be given back."""
     for limit, taken in _LIMITS_OF_A_CONTAINER:
         with contextlib.suppress(OSError, ValueError):
-            most = (root / limit).read_text().strip()
-            stat = (root / limit).with_name("memory.stat").read_text().split()
-            used = int((root / taken).read_text())
+            files = (root / limit, root / taken, (root / limit).with_name("memory.stat"))
+            most, used, stat = (file.read_text(encoding="ascii").split() for file in files)
             cached = dict(zip(stat[::2], stat[1::2], strict=False)).get("inactive_file", "0")
-            return math.inf if most == "max" else float(int(most) - used + int(cached))
+            return math.inf if most == ["max"] else float(int(most[0]) - int(used[0]) + int(cached))
     return math.inf
 
 

@@ -57,7 +57,7 @@ def rows_by_query(table: Recommendations) -> dict[Id, list[Row]]:
     return lists
 
 
-class _Asked:
+class _Queued:
     """A request in the queue, and the results of those of its parts that are done."""
 
     def __init__(self, work: Work, parts: Sequence[Any]) -> None:
@@ -105,10 +105,10 @@ class RankingQueue:
         self._max_long = max_long
         self._observe = observe
         self._clock = clock
-        self._waiting: list[_Asked] = []
+        self._waiting: list[_Queued] = []
         self._n_long = 0
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ranking")
-        self._at_work: list[_Asked] = []
+        self._at_work: list[_Queued] = []
 
     @property
     def n_waiting(self) -> int:
@@ -148,7 +148,7 @@ class RankingQueue:
             return []
         if self.n_waiting >= self._max_waiting:
             raise _busy("the queue of requests", self.n_waiting, self._max_waiting)
-        asked = _Asked(work, parts)
+        asked = _Queued(work, parts)
         self._waiting.append(asked)
         self._start_next()
         return await asked.outcome  # cancelled with whoever waits, and then no block follows
@@ -171,7 +171,7 @@ class RankingQueue:
 
         self._thread.submit(self._timed, work, blocks).add_done_callback(hand_over)
 
-    def _together(self) -> list[_Asked]:
+    def _together(self) -> list[_Queued]:
         """Who has least left, and others who ask the same about a few other users."""
         first = min(self._waiting, key=lambda asked: asked.n_left)
         together, n_parts = [first], len(first.block())
@@ -196,7 +196,7 @@ class RankingQueue:
         return results, self._clock() - started
 
     def _finish(
-        self, together: Sequence[_Asked], done: Future[tuple[list[Sequence[Any]], float]]
+        self, together: Sequence[_Queued], done: Future[tuple[list[Sequence[Any]], float]]
     ) -> None:
         self._at_work = []
         error = done.exception()
