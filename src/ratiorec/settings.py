@@ -258,17 +258,26 @@ class SolverSettings:
 class TwoStageSettings:
     """Static weights: a first model, then a second whose weights are the first's for good.
 
-    The first one runs for its `training.epochs`; the epoch of the second is chosen as usual.
+    The first one runs for its `training.epochs`; the epoch of the second is chosen as usual. The
+    second starts afresh, or where the first has ended (`second_starts_from_first`).
     """
 
     first: Settings
     second: Settings
+    second_starts_from_first: bool = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.second.risk, DensityRatio | WeightedDRE | WeightedPU):
             raise _misfit("second.risk", self.second.risk, "weights")
         if isinstance(self.first.encoder, MultVAE):
             raise _misfit("first.encoder", self.first.encoder, "frozen weights")
+        if self.second_starts_from_first and self.first.encoder != self.second.encoder:
+            raise ConfigError(
+                "a model cannot start from one of another kind",
+                where="second_starts_from_first",
+                found=f"{self.first.encoder} and {self.second.encoder}",
+                wanted="the same encoder in both stages, or false",
+            )
         if self.first.batches != self.second.batches:
             raise ConfigError(
                 "the two stages take different batches",

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from ratiorec.encoders.settings import Factorisation, LightGCN
+from ratiorec.errors import ConfigError
 from ratiorec.losses.density_ratio import DensityRatio, FrozenWeights, UniformWeights
 from ratiorec.settings import Settings, Training, TwoStageSettings, UserBatches
 from ratiorec.shapes import Embeddings
@@ -85,6 +86,28 @@ def test_the_second_model_is_trained_with_the_weights_of_the_first() -> None:
     )
     assert take(run, 9) == take(expected, 9)
     assert bits(run) == bits(expected)
+
+
+def test_the_second_model_may_start_where_the_first_has_ended() -> None:
+    alike = TwoStageSettings(FIRST, replace(SECOND, encoder=FIRST.encoder))
+    first = start(alike)
+    take(first, 2 * STEPS_AN_EPOCH)
+    ends = {}
+    for continued in (False, True):
+        run = start(replace(alike, second_starts_from_first=continued))
+        take(run, 2 * STEPS_AN_EPOCH + 1)
+        ends[continued] = max(
+            float(np.abs(array - before).max())
+            for array, before in zip(
+                run.scorer().arrays().values(), first.scorer().arrays().values(), strict=True
+            )
+        )
+    assert ends[True] < 0.02 < ends[False]  # one step at a rate of .01 from the first, or afresh
+
+
+def test_a_model_cannot_start_from_one_of_another_kind() -> None:
+    with pytest.raises(ConfigError, match="cannot start from one of another kind"):
+        TwoStageSettings(FIRST, SECOND, second_starts_from_first=True)
 
 
 @pytest.mark.parametrize("n_steps", [0, 1, 5, 6, 7, 9, 14])

@@ -60,7 +60,7 @@ def test_everything_runs_quickly_and_a_second_time_everything_is_kept(cli: Comma
     found = first.json
     assert found.keys() == {
         *("target", "protocol", "quick", "seeds", "datasets", "cells"),
-        *("facts", "exhibits", "chosen", "paths"),
+        *("verdicts", "facts", "exhibits", "chosen", "paths"),
     }
     assert (found["target"], found["protocol"], found["quick"]) == ("all", "validated", True)
     assert found["cells"]["failed"] == []
@@ -69,7 +69,7 @@ def test_everything_runs_quickly_and_a_second_time_everything_is_kept(cli: Comma
     assert ids == [
         *("table-datasets", "table-effectiveness", "fig-efficiency", "fig-efficiency-table"),
         *("table-ablation", "table-ablation-penalties", "fig-static-adaptive", "fig-dns"),
-        *("fig-sensitivity", "search-synthetic-small"),
+        *("fig-sensitivity", "search-synthetic-small", "more-runs"),
     ]
     assert "not run" not in json.dumps(found["exhibits"])
     assert "upper_bound" in found["chosen"]["synthetic-small"]
@@ -165,7 +165,10 @@ def test_a_report_alone_runs_nothing_and_needs_no_data(
     assert found["cells"] == {"run": [], "kept": [], "failed": []}
     row = next(row for row in found["exhibits"][0]["rows"] if row["name"] == "DREGN-CF")
     assert row["entries"][0]["values"] == [0.1]
-    assert row["entries"][4]["remark"] == "no verified copy of it was found"
+    assert len(row["entries"]) == 4  # of the two data sets that were ever there
+    assert (
+        "Amazon-Book: not run: no verified copy of it was found." in found["exhibits"][0]["remarks"]
+    )
     assert cli(*arguments, "--datasets", "gowalla", "--json").json["datasets"] == ["gowalla"]
 
 

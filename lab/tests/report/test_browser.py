@@ -35,6 +35,7 @@ from ratiorec_lab.report.page import (
 from ratiorec_lab.report.writing import format_number
 from ratiorec_lab.reproduce import exhibits as e
 from ratiorec_lab.reproduce.page import write_page
+from ratiorec_lab.reproduce.verdict import Check, Claim, Verdict
 from support.browser import probed, visit
 
 # Boxes of text are as high as the font asks, letters are not: two shared pixels are no overlap.
@@ -65,11 +66,15 @@ PROBE = """
         parseFloat(style(words[k], "fontSize")) * svg.getScreenCTM().a);
     });
   }
+  seen.sections = all("section > h2").map(x => x.textContent);
+  seen.tables = all("main table").map(x => x.className);
+  seen.dead = all('a[href^="#"]').filter(x => !document.getElementById(x.hash.slice(1))).length;
   seen.scrolling = all(".card > .scroll").filter(x => x.scrollWidth > x.clientWidth + 1).length;
   all("details").forEach(x => { x.open = true; });
   seen.needed = document.documentElement.scrollWidth;
   return seen;
 """
+RESULTS = Path(__file__).parents[3] / "results" / "reproduce"
 SCREENS = [(width, dark) for width in (1280, 400) for dark in (False, True)]
 RISE = 1 - np.exp(-np.arange(5, 101, 5) / 18)
 
@@ -196,7 +201,21 @@ def exhibits(word: str = "DREGN-CF") -> list[e.Exhibit]:
 
 @cache
 def reproduction(folder: Path) -> str:
-    write_page(folder / "r.html", exhibits(), title="Reproduction", facts={"commit": "3" * 40})
+    claims = (
+        Claim(
+            f"{k}",
+            "DREGN-CF ranks better than LightGCN on Yelp2018 and Amazon-Book",
+            "5.2",
+            of,
+            lambda findings, dataset: None,
+        )
+        for k, of in enumerate("tcb")
+    )
+    check = Check("amazon-book-75", "holds", "+1.0 % (+0.5 to +1.6 %), an eager step and a graph")
+    found = [Verdict(claim, "not reproduced", (check,) * 2) for claim in claims]
+    facts = {"commit": "3" * 40}
+    path = folder / "r.html"
+    write_page(path, exhibits(), title="Reproduction", facts=facts, verdicts=found)
     return (folder / "r.html").read_text(encoding="utf-8")
 
 
@@ -227,13 +246,27 @@ def test_the_words_of_a_chart_stay_in_it_apart_and_large_enough(seen) -> None:
     assert seen["letters"] >= 10
 
 
+def test_the_verdict_is_first_the_facts_are_last_and_every_link_has_a_target(seen) -> None:
+    assert seen["dead"] == 0
+    if seen["kind"] == "reproduction":
+        assert seen["sections"] == [
+            "Verdict",
+            "Table 2",
+            "Figure 5",
+            "Figure 3",
+            "How it was measured",
+        ]
+        assert seen["tables"][0] == "verdicts"
+
+
 def test_words_stand_out_from_the_ground_that_the_reader_prefers(seen) -> None:
     assert seen["faint"] == []
     assert seen["ground"] < 0.1 if seen["dark"] else seen["ground"] > 0.8
 
 
 def test_a_wide_table_scrolls_by_itself_on_a_phone_only(seen) -> None:
-    assert seen["scrolling"] == (seen["shown"] == 400)
+    n_tables = {"report": 1, "reproduction": 2}[seen["kind"]]
+    assert seen["scrolling"] == (n_tables if seen["shown"] == 400 else 0)
 
 
 def test_awkward_names_and_numbers_stay_in_their_charts(browser: Any, tmp_path: Path) -> None:
@@ -279,3 +312,16 @@ def test_a_sheet_is_an_image_with_a_size(browser: Any, tmp_path: Path) -> None:
     width, height = browser.execute_script(size)
     assert width > 800
     assert height > 500
+
+
+@pytest.mark.parametrize("name", ["report.html", "report-paper.html"])
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_reports_of_the_results_fit_their_screen(
+    browser: Any, tmp_path: Path, name: str, width: int
+) -> None:
+    text = (RESULTS / name).read_text(encoding="utf-8")
+    seen = probed(browser, text, PROBE, tmp_path, width=width)
+    assert seen["needed"] <= width
+    assert (seen["scrolling"] > 0) == (width == 400)
+    assert (seen["sections"][0], seen["sections"][-1]) == ("Verdict", "How it was measured")
+    assert seen["dead"] == 0

@@ -76,7 +76,7 @@ def test_a_figure_without_a_published_one_stands_alone(tmp_path):
 def test_remarks_on_figures_and_on_exhibits_are_written_out(tmp_path):
     text = write(tmp_path, exhibits("cut at epoch 570"), "w")
     assert "\n<sup>a</sup> cut at epoch 570\n" in text
-    assert "### Where we differ\n\n- cut at epoch 570\n" in text
+    assert "### Notes\n\n- cut at epoch 570\n" in text
 
 
 def test_names_are_set_to_the_left_and_figures_to_the_right(tmp_path):

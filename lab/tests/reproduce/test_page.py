@@ -10,6 +10,8 @@ import pytest
 
 from ratiorec.errors import DataError, StorageError
 from ratiorec_lab.reproduce.exhibits import (
+    AGREES,
+    DIFFERS,
     Bar,
     BarExhibit,
     BarPanel,
@@ -17,6 +19,7 @@ from ratiorec_lab.reproduce.exhibits import (
     Exhibit,
     Measured,
     Panel,
+    Remark,
     Row,
     Series,
     TableExhibit,
@@ -135,10 +138,21 @@ def test_notes_of_two_tables_have_names_of_their_own(tmp_path):
     assert len(names) == len(set(names))
 
 
+def test_agreements_and_differences_are_lists_of_their_own(tmp_path):
+    told = (Remark("It differs.", DIFFERS), "A note.", Remark("It agrees.", AGREES))
+    root = parse(write(tmp_path, [CurveExhibit("f", "t", "c", (), remarks=told)]))
+    lists = [e for e in root.iter("div") if e.get("class") == "remarks"]
+    assert [(e.findtext("h3"), [li.text for li in e.iter("li")]) for e in lists] == [
+        ("Where we agree", ["It agrees."]),
+        ("Where we differ", ["It differs."]),
+        ("Notes", ["A note."]),
+    ]
+
+
 def test_remarks_are_sentences_below_their_exhibit(tmp_path):
     root = parse(write(tmp_path, [table("We differ.")]))
     (remarks,) = [e for e in root.iter("div") if e.get("class") == "remarks"]
-    assert remarks.findtext("h3") == "Where we differ"
+    assert remarks.findtext("h3") == "Notes"
     assert [e.text for e in remarks.iter("li")] == ["We differ.", "We differ."]
 
 

@@ -43,6 +43,7 @@ def test_the_targets_are_those_of_the_contract() -> None:
         "fig-dns",
         "fig-sensitivity",
         "search",
+        "more-runs",
     ]
     assert named(ALL) == list(TARGETS.values())
 
@@ -107,8 +108,10 @@ def test_static_weights_are_shown_with_the_same_rate_and_a_tenth_of_it() -> None
         if cell.preset == "dregn-cf-static"
     }
     rates = sorted(s.second.training.learning_rate for s in found.values())  # type: ignore[union-attr]
-    assert rates == [0.01 / 10, 0.01]
-    assert {s.first.training.epochs for s in found.values()} == {60}  # type: ignore[union-attr]
+    assert rates == [0.01 / 10] * 3 + [0.01] * 3
+    epochs = sorted(s.first.training.epochs for s in found.values())  # type: ignore[union-attr]
+    assert epochs == [60, 60, 300, 300, 300, 300]
+    assert sum(s.second_starts_from_first for s in found.values()) == 2  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -255,7 +258,7 @@ def test_a_report_on_nothing_has_every_exhibit(tmp_path: Path) -> None:
     write(empty, tmp_path / "out", protocol="validated")
     assert empty.facts["runs"].startswith("0 of ")
     assert "machine" not in empty.facts
-    assert len(empty.exhibits) == 8 + 1 + 3
+    assert len(empty.exhibits) == 9 + 1 + 3
 
 
 # The results that are kept in the repository
@@ -281,9 +284,9 @@ def test_the_report_of_the_results_has_every_test_figure_and_its_difference(
     for path in (RESULTS / "cells" / protocol).rglob("*.json"):
         record = json.loads(path.read_bytes())
         for metric, value in (record["test"] or {}).items():
-            values.setdefault((record["preset"], record["dataset"], metric), []).append(value)
+            values.setdefault((record["cell"], record["dataset"], metric), []).append(value)
     assert values
-    for (preset, dataset, metric), seeds in values.items():
+    for (preset, dataset, metric), seeds in values.items():  # a changed preset is none
         mean, printed = statistics.fmean(seeds), quality(QUALITY, preset, dataset, metric)
         cell = rf"\*?\*?{re.escape(figure(mean))}\*?\*?[^|<]*(<sup>\w+</sup>)?"
         if printed is not None:

@@ -17,7 +17,7 @@ from ratiorec.training.fit import EpochFinished, StepTaken
 from ratiorec_lab.reproduce import run as running
 from ratiorec_lab.reproduce.cells import Cell, cell_of, small_dataset
 from ratiorec_lab.reproduce.published import SMALL
-from ratiorec_lab.reproduce.records import CellFiles
+from ratiorec_lab.reproduce.records import CellFiles, validations
 from ratiorec_lab.reproduce.run import Runner, RunOutcome, seconds_left
 from support.quick_presets import MISSING, failing
 
@@ -157,6 +157,21 @@ def test_a_cell_judged_on_validation_pairs_never_reads_the_test_part(
     record = files.finished(one)
     assert record is not None
     assert record["test"] is None
+    assert {entry["phase"] for entry in record["curve"]} == {"search"}
+
+
+def test_a_test_curve_has_test_figures_along_the_way_and_none_that_was_chosen(
+    files: CellFiles, data: Dataset
+) -> None:
+    drawn = cell(on_test_curve=True)
+    run(files, [drawn], data)
+    record = files.finished(drawn)
+    assert record is not None
+    assert (record["test"], record["validation"]) == (None, None)
+    assert record["epochs"] <= drawn.settings.stopping.epochs  # type: ignore[union-attr]
+    assert record["curve"][-1]["epoch"] == drawn.settings.stopping.epochs  # type: ignore[union-attr]
+    assert not any("validation" in entry for entry in record["curve"])
+    assert len(validations(record)) == 6  # of 12 epochs every second
     assert {entry["phase"] for entry in record["curve"]} == {"search"}
 
 

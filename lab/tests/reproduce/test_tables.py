@@ -124,8 +124,7 @@ def test_amazon_book_is_not_run_and_its_part_stands_apart_without_published_figu
     plan = Plan(datasets=("amazon-book", STAND_IN))
     keep(files, plan.cells("dregn-cf", STAND_IN))
     shown = table("table-effectiveness", files, plan)
-    whole = entry(shown, "DREGN-CF", "Amazon-Book R@20")
-    assert (whole.values, whole.published, whole.remark) == ((), 0.0482, ABSENT)
+    assert not any(column.startswith("Amazon-Book") for column in shown.columns)
     part = entry(shown, "DREGN-CF", f"{STAND_IN} R@20")
     assert (part.values, part.published) == ((0.1,), None)
     assert f"Amazon-Book: not run: {ABSENT}." in shown.remarks

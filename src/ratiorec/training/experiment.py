@@ -16,6 +16,7 @@ from typing import IO, Any
 from ratiorec.config import preset as preset_settings
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset, Interactions, require_trainable
+from ratiorec.data.split import Split
 from ratiorec.errors import DeviceError, StorageError
 from ratiorec.machine import (
     Device,
@@ -56,6 +57,7 @@ def fit(
     options: FitOptions = FitOptions(),  # noqa: B008
     observe: Observer = lambda event: None,
     stop_requested: Callable[[], bool] = lambda: False,
+    split: Split | None = None,
 ) -> Artifact:
     """Train a model on pairs.
 
@@ -69,6 +71,8 @@ def fit(
         options: Validation, refit, time budget, checkpoints.
         observe: Told of every step and epoch.
         stop_requested: Asked after every step; True saves a checkpoint and stops.
+        split: Pairs to train on and pairs to judge by, in place of a split that is drawn; not for
+            an automatic choice.
     """
     started = time.monotonic()
     if settings is None:
@@ -86,7 +90,7 @@ def fit(
     if isinstance(settings, AutoSettings | BlendSettings):
         run = AutoSession(dataset.train, settings, options, **context)
     else:
-        run = FitSession(dataset.train, settings, options, **context)
+        run = FitSession(dataset.train, settings, options, split=split, **context)
     with log:
         fitted = run()
     table = to_table(fitted.settings or settings)

@@ -53,13 +53,17 @@ class TwoStageTraining:
         """Both stages at their beginning."""
         rng_of_first, rng_of_second = rng.spawn(2)
         second = settings.second
+        first = GradientTraining.start(data, settings.first, rng=rng_of_first, device=device)
 
-        def begin_second(first: Embeddings) -> GradientTraining:
-            weighted = replace(second, risk=_with_frozen_weights(second.risk, first))
-            return GradientTraining.start(data, weighted, rng=rng_of_second, device=device)
+        def begin_second(frozen: Embeddings) -> GradientTraining:
+            weighted = replace(second, risk=_with_frozen_weights(second.risk, frozen))
+            begun = GradientTraining.start(data, weighted, rng=rng_of_second, device=device)
+            if settings.second_starts_from_first:
+                begun.encoder.load_state_dict(first.encoder.state_dict())
+            return begun
 
         return cls(
-            GradientTraining.start(data, settings.first, rng=rng_of_first, device=device),
+            first,
             begin_second,
             second_epochs=second.training.epochs,
         )

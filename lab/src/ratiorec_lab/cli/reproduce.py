@@ -104,7 +104,7 @@ class ReproduceProgress:
         """A cell is finished, or could not run."""
         if record is not None:
             part = "validation" if record["test"] is None else "test"
-            words = f"{part} {o.format_metrics(record[part])}"
+            words = f"{part} {o.format_metrics(record[part])}" if record[part] else "drawn"
             self.say(f"{cell.title}: {words}, {record['seconds']['train']:.1f} s")
 
     def say(self, words: str) -> None:
@@ -147,7 +147,7 @@ def reproduce(
         str,
         typer.Argument(
             help="table-datasets, table-effectiveness, fig-efficiency, table-ablation, "
-            "fig-static-adaptive, fig-dns, fig-sensitivity, search or all of them."
+            "fig-static-adaptive, fig-dns, fig-sensitivity, search, more-runs or all of them."
         ),
     ],
     protocol: Annotated[
@@ -352,6 +352,7 @@ def _result(
                 for failure in (outcome.failed if outcome else ())
             ],
         },
+        "verdicts": told["verdicts"],
         "facts": told["facts"],
         "exhibits": told["exhibits"],
         "chosen": told["chosen"],
@@ -373,6 +374,8 @@ def _print(report: ReproductionReport, result: dict[str, Any]) -> None:
                 console.print()
         for remark in exhibit.remarks:
             console.print(f"  {remark}")
+    for verdict in report.verdicts:
+        console.print(f"{verdict.status}: {verdict.claim.sentence} ({verdict.figures})")
     for toml in report.chosen.values():
         console.print(f"\n{toml}".rstrip())
     cells = {name: len(found) for name, found in result["cells"].items()}

@@ -9,7 +9,7 @@ import math
 import numbers
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
@@ -150,10 +150,11 @@ class Listing:
 
 @dataclass(frozen=True)
 class Section:
-    """Blocks that belong together, below a heading."""
+    """Blocks that belong together, below a heading; links may lead to its `anchor`."""
 
     heading: str
     blocks: Sequence[Block]
+    anchor: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,12 +166,13 @@ class Columns:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report; the footer is the place for how it came about."""
+    """A whole report; `links` are texts by address, the footer says how it came about."""
 
     title: str
     lead: str
     sections: Sequence[Section]
     footer: str = ""
+    links: Mapping[str, str] = field(default_factory=dict)
 
 
 def render(page: Page) -> str:

@@ -34,9 +34,11 @@ from ratiorec_lab.reproduce.published import SMALL, dataset_name
 
 VALIDATED, PAPER = "validated", "paper"
 PROTOCOLS = (VALIDATED, PAPER)
+CURVE_EPOCHS = 300  # of batches of users; early stopping ended all of these runs before that
 L2, BOUND, RATE = "training.l2", "risk.upper_bound", "training.learning_rate"
 
-Changes = Mapping[str, float]
+Value = float | str
+Changes = Mapping[str, Value]
 """Settings by their dotted names, as `fit --set` takes them."""
 
 
@@ -46,22 +48,26 @@ class Cell:
 
     `changes` are the settings in which it differs from what the protocol makes of the preset.
     A run `on_validation` is trained on nine tenths of each user's pairs and judged on the rest:
-    there is no refit, and the test part is never read.
+    there is no refit, and the test part is never read. One `on_test_curve` is trained on all pairs
+    for a fixed number of epochs and judged on the test part along the way, as Figure 3 of the paper
+    is: it chooses nothing, and its figures stand in no table.
     """
 
     dataset: str
     preset: str
     protocol: str
     seed: int
-    changes: tuple[tuple[str, float], ...] = ()
+    changes: tuple[tuple[str, Value], ...] = ()
     on_validation: bool = False
+    on_test_curve: bool = False
     settings: ModelSettings = field(kw_only=True, compare=False, repr=False)
 
     @property
     def name(self) -> str:
         """`dregn-cf+training.l2=0.02+validation`."""
-        changed = (f"{name}={value:g}" for name, value in self.changes)
-        return "+".join([self.preset, *changed, *(["validation"] if self.on_validation else [])])
+        changed = (f"{name}={_value_text(value)}" for name, value in self.changes)
+        kinds = {"validation": self.on_validation, "test-curve": self.on_test_curve}
+        return "+".join([self.preset, *changed, *(kind for kind, is_so in kinds.items() if is_so)])
 
     @property
     def path(self) -> str:
@@ -74,6 +80,10 @@ class Cell:
         return f"{dataset_name(self.dataset)}, {self.name}, seed {self.seed}"
 
 
+def _value_text(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
+
+
 def cell_of(
     preset: str,
     dataset: str,
@@ -82,6 +92,7 @@ def cell_of(
     seed: int,
     changes: Changes | None = None,
     on_validation: bool = False,
+    on_test_curve: bool = False,
 ) -> Cell | None:
     """The cell, or None where the protocol has no settings for it.
 
@@ -90,6 +101,8 @@ def cell_of(
     start = settings_of(preset, dataset, protocol=protocol, on_validation=on_validation)
     if start is None:
         return None
+    if on_test_curve:
+        start = _with_changes(start, _drawn_to_the_end(preset, start))
     table = to_table(start)
     changed = {n: v for n, v in (changes or {}).items() if setting_in(table, n) != v}
     return Cell(
@@ -99,6 +112,7 @@ def cell_of(
         seed,
         tuple(sorted(changed.items())),
         on_validation,
+        on_test_curve,
         settings=_with_changes(start, changed),
     )
 
@@ -147,6 +161,13 @@ def settings_of(
     return settings
 
 
+def _drawn_to_the_end(preset: str, settings: ModelSettings) -> dict[str, Value]:
+    """So many epochs that every curve has been flat for long, and nothing that could stop it."""
+    assert isinstance(settings.stopping, Training), f"{preset} has no epochs"
+    epochs = min(settings.stopping.epochs, 1000 if preset in _PAIRWISE else CURVE_EPOCHS)
+    return {"training.epochs": epochs, "training.patience": epochs}
+
+
 def _with_changes(settings: ModelSettings, changes: Changes) -> ModelSettings:
     if not changes:
         return settings
@@ -177,15 +198,15 @@ class FixedSettings:
     upper_bound: float = 70
     learning_rate: float = 0.02
 
-    def changes(self, *, bounded: bool = True, regularised: bool = True) -> dict[str, float]:
+    def changes(self, *, bounded: bool = True, regularised: bool = True) -> dict[str, Value]:
         """The settings by name."""
-        found = {
+        found: dict[str, Value] = {
             "batches.n_users": self.n_users,
             "batches.min_steps_per_epoch": 1,
             RATE: self.learning_rate,
             "training.epochs": self.epochs,
         }
-        bound = {BOUND: self.upper_bound} if bounded else {}
+        bound: dict[str, Value] = {BOUND: self.upper_bound} if bounded else {}
         return found | bound | ({L2: self.l2} if regularised else {})
 
 
@@ -199,10 +220,15 @@ FIXED: Mapping[str, FixedSettings] = MappingProxyType(
     }
 )
 # LightGCN's authors' settings, which the paper says it used
-_LIGHTGCN = {"batches.n_pairs": 2048, RATE: 0.001, L2: 0.0001, "training.epochs": 1000}
+_LIGHTGCN: dict[str, Value] = {
+    "batches.n_pairs": 2048,
+    RATE: 0.001,
+    L2: 0.0001,
+    "training.epochs": 1000,
+}
 
 
-def _paper_changes(preset: str, dataset: str) -> dict[str, float] | None:
+def _paper_changes(preset: str, dataset: str) -> dict[str, Value] | None:
     if preset not in PRESETS_OF_THE_PAPER:
         return None
     if dataset == SMALL:
@@ -217,10 +243,10 @@ def _paper_changes(preset: str, dataset: str) -> dict[str, float] | None:
     return fixed.changes(bounded=preset in _BOUNDED, regularised=preset != "pu")
 
 
-def _no_early_stopping(preset: str, epochs: int) -> dict[str, float]:
+def _no_early_stopping(preset: str, epochs: int) -> dict[str, Value]:
     """All epochs; validation every ten steps, LightGCN's less often."""
     stage = "second." if preset == _STATIC else ""
-    found: dict[str, float] = {f"{stage}training.patience": epochs}
+    found: dict[str, Value] = {f"{stage}training.patience": epochs}
     if preset not in _PAIRWISE:
         found |= {
             f"{stage}training.validate_every_epochs": 1,
@@ -239,7 +265,7 @@ def small_dataset() -> Dataset:
     return replace(_POPULATION(rng=np.random.default_rng(0)).dataset, name=SMALL)
 
 
-def _quick_changes(settings: ModelSettings) -> dict[str, float]:
+def _quick_changes(settings: ModelSettings) -> dict[str, Value]:
     """Changes that make training short: small vectors, few steps; λ, D̄ and the rate stay."""
     if isinstance(settings, SolverSettings):
         return {}
@@ -250,17 +276,17 @@ def _quick_changes(settings: ModelSettings) -> dict[str, float]:
     return _shortened(settings)
 
 
-def _shortened(settings: Settings) -> dict[str, float]:
-    training: dict[str, float] = {
+def _shortened(settings: Settings) -> dict[str, Value]:
+    training: dict[str, Value] = {
         "training.epochs": 12,
         "training.validate_every_epochs": 2,
         "training.min_steps_between_validations": 1,
         "training.patience": 3,
     }
-    encoder: dict[str, float] = {"encoder.dimension": 8}
+    encoder: dict[str, Value] = {"encoder.dimension": 8}
     if isinstance(settings.encoder, MultVAE):
         encoder = {"encoder.hidden": 16, "encoder.latent": 8}
-    batches: dict[str, float] = {"batches.n_users": 60}
+    batches: dict[str, Value] = {"batches.n_users": 60}
     if isinstance(settings.batches, PairBatches):
         batches = {"batches.n_pairs": 1024}
     return training | encoder | batches | {"batches.min_steps_per_epoch": 4}

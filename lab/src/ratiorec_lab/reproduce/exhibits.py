@@ -4,12 +4,35 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from scipy.stats import t as student
 
 CONFIDENCE = 0.95
 NOT_RUN = "not run"
+AGREES, DIFFERS, NOTE = "agrees", "differs", "note"  # with the paper; a note is neither
+
+
+class Remark(str):
+    """A sentence about an exhibit that knows its side; a plain sentence is a note."""
+
+    __slots__ = ("side",)
+    side: str
+
+    def __new__(cls, text: str, side: str = NOTE) -> Remark:
+        """The sentence with its side."""
+        told = super().__new__(cls, text)
+        told.side = side
+        return told
+
+
+def by_side(remarks: Iterable[str]) -> dict[str, list[str]]:
+    """The sentences of each side in their order, agreements first."""
+    found: dict[str, list[str]] = {AGREES: [], DIFFERS: [], NOTE: []}
+    for remark in remarks:
+        found[getattr(remark, "side", NOTE)].append(str(remark))
+    return {side: sentences for side, sentences in found.items() if sentences}
 
 
 @dataclass(frozen=True)

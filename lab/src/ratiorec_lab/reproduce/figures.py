@@ -8,15 +8,19 @@ from dataclasses import dataclass
 
 from ratiorec.settings import TwoStageSettings
 from ratiorec_lab.reproduce import records as facts
-from ratiorec_lab.reproduce.cells import VALIDATED, Cell
+from ratiorec_lab.reproduce.cells import CURVE_EPOCHS, VALIDATED, Cell, Value
 from ratiorec_lab.reproduce.exhibits import (
+    AGREES,
+    DIFFERS,
     NOT_RUN,
+    NOTE,
     Bar,
     BarExhibit,
     BarPanel,
     CurveExhibit,
     Exhibit,
     Panel,
+    Remark,
     Row,
     Series,
     TableExhibit,
@@ -32,7 +36,7 @@ from ratiorec_lab.reproduce.published import (
     method_name,
 )
 from ratiorec_lab.reproduce.records import Record, convergence, validations
-from ratiorec_lab.reproduce.remarks import beyond, missing_lines, why_not_run
+from ratiorec_lab.reproduce.remarks import absent, as_or_unlike, beyond, missing_lines, why_not_run
 from ratiorec_lab.reproduce.wording import figure, listed
 
 METHOD = "dregn-cf"
@@ -72,10 +76,15 @@ def _panel(
     return Panel(
         title=f"{dataset_name(dataset)}, {METRICS[metric]}",
         x_label=f"training {by}",
-        y_label=f"{METRICS[metric]} on validation pairs",
+        y_label=f"{METRICS[metric]} on {_judged_on(records)}",
         series=tuple(Series(name, values) for name, values in points.items()),
         log_x=log_x,
     )
+
+
+def _judged_on(records: Mapping[str, Record]) -> str:
+    entries = (entry for record in records.values() for entry in record["curve"])
+    return "the test part" if any("test" in entry for entry in entries) else "validation pairs"
 
 
 def _all(lines: Mapping[str, Lines]) -> Iterator[Cell]:
@@ -109,7 +118,7 @@ class FigEfficiency:
         """The bars of the paper, and a table of the same figures with their ratios."""
         by_dataset = [
             [effort_of(findings, preset, dataset) for preset in self.presets]
-            for dataset in findings.plan.datasets
+            for dataset in findings.datasets
         ]
         yield BarExhibit(
             id="fig-efficiency",
@@ -118,7 +127,10 @@ class FigEfficiency:
             "of its best nDCG@20 on validation pairs; the time is that of so many steps, without "
             "set-up and validation. Published times are of a Tesla P100.",
             panels=tuple(panel for efforts in by_dataset for panel in _effort_panels(efforts)),
-            remarks=tuple(r for efforts in by_dataset for r in _effort_remarks(efforts)),
+            remarks=(
+                *(r for efforts in by_dataset for r in _effort_remarks(efforts)),
+                *absent(findings),
+            ),
         )
         yield TableExhibit(
             id="fig-efficiency-table",
@@ -216,9 +228,11 @@ def _effort_remarks(efforts: Sequence[MethodEffort]) -> Iterator[str]:
     dataset, ours = dataset_name(efforts[0].dataset), _ours(efforts)
     for e in efforts:
         if ours is not None and e is not ours:
-            known = [words for words in _ratios(e, ours) if words]
+            known = list(_ratios(e, ours))
             if known:
-                yield f"{dataset}: {e.method} takes {listed(known)} of {ours.method}."
+                told = f"{dataset}: {e.method} takes {listed(known)} of {ours.method}."
+                sides = {word.side for word in known} - {NOTE}
+                yield Remark(told, sides.pop() if len(sides) == 1 else DIFFERS if sides else NOTE)
     yield from _effort_warnings(dataset, efforts)
 
 
@@ -226,19 +240,20 @@ def _ours(efforts: Sequence[MethodEffort]) -> MethodEffort | None:
     return next((e for e in efforts if e.preset == METHOD), None)
 
 
-def _ratios(other: MethodEffort, ours: MethodEffort) -> Iterator[str]:
+def _ratios(other: MethodEffort, ours: MethodEffort) -> Iterator[Remark]:
     """The ratios, and whether they lean to the same side as the published ones."""
     for what, name in (("steps", "steps"), ("time", "seconds")):
         one, unit = getattr(other, name), getattr(ours, name)
         if not one or not unit:
             continue
-        words = f"{_times(one / unit)} the {what}"
+        words, judged = f"{_times(one / unit)} the {what}", NOTE
         printed, printed_unit = getattr(other.published, name), getattr(ours.published, name)
         if printed and printed_unit:
             same_side = (one > unit) == (printed > printed_unit)
             side = "as in the paper" if same_side else "unlike in the paper"
             words += f" ({side}, which has {_times(printed / printed_unit)})"
-        yield words
+            judged = AGREES if same_side else DIFFERS
+        yield Remark(words, judged)
 
 
 def _effort_warnings(dataset: str, efforts: Sequence[MethodEffort]) -> Iterator[str]:
@@ -291,13 +306,17 @@ ADAPTIVE, FIRST = "adaptive", "uniform (as the first model)"
 SAME, TENTH = "static (same rate)", "static (a tenth of the rate)"
 
 
+FINISHED, CONTINUED = "first model to its end", "started from the first model"
+
+
 @dataclass(frozen=True)
 class FigStaticAdaptive:
     """Figure 2: weights that stay as a first model left them, against weights that follow.
 
-    The paper draws it on Yelp2018. Under `validated` the first model is trained for `first_epochs`,
-    to its end as in the paper, and the second goes on for a while after it has stopped to improve,
-    so that the curve can be seen.
+    The paper draws it on Yelp2018. Under `validated` the second model goes on for a while after it
+    has stopped to improve, so that the curve can be seen, and follows three first models: one of
+    `first_epochs`, one trained to its end as the paper has it, and one that it also starts from,
+    as the paper's words may be read.
     """
 
     first_epochs: int = 60
@@ -305,25 +324,28 @@ class FigStaticAdaptive:
 
     def named(self, plan: Plan, dataset: str) -> dict[str, Cell | None]:
         """The cells by the names of their lines."""
-        shown: dict[str, float] = {}
-        if plan.protocol == VALIDATED and not plan.is_quick:
-            shown = {
-                "first.training.epochs": self.first_epochs,
-                "second.training.patience": self.patience,
-            }
-        static = plan.changed("dregn-cf-static", dataset, shown)
-        tenth = None
-        if static is not None:
-            assert isinstance(static.settings, TwoStageSettings)
-            rate = static.settings.second.training.learning_rate / 10
-            tenth = plan.changed(
-                "dregn-cf-static", dataset, shown | {"second.training.learning_rate": rate}
-            )
+        lines: dict[str, Cell | None] = {ADAPTIVE: plan.first_curve(METHOD, dataset)}
+        for end, changes in self._ways(plan).items():
+            static = plan.changed("dregn-cf-static", dataset, changes)
+            tenth = None
+            if static is not None:
+                assert isinstance(static.settings, TwoStageSettings)
+                rate = static.settings.second.training.learning_rate / 10
+                slower = changes | {"second.training.learning_rate": rate}
+                tenth = plan.changed("dregn-cf-static", dataset, slower)
+            lines |= {f"{SAME}{end}": static, f"{TENTH}{end}": tenth}
+        return lines | {FIRST: plan.first_curve("dregn-cf-uniform", dataset)}
+
+    def _ways(self, plan: Plan) -> dict[str, dict[str, Value]]:
+        """Settings of the first model, by the end of the lines' names."""
+        if plan.protocol != VALIDATED or plan.is_quick:
+            return {"": {}}
+        shown: dict[str, Value] = {"second.training.patience": self.patience}
+        finished = shown | {"first.training.epochs": CURVE_EPOCHS}
         return {
-            ADAPTIVE: plan.first_curve(METHOD, dataset),
-            SAME: static,
-            TENTH: tenth,
-            FIRST: plan.first_curve("dregn-cf-uniform", dataset),
+            "": shown | {"first.training.epochs": self.first_epochs},
+            f", {FINISHED}": finished,
+            f", {CONTINUED}": finished | {"second_starts_from_first": "true"},
         }
 
     def lines(self, plan: Plan) -> dict[str, Lines]:
@@ -331,7 +353,7 @@ class FigStaticAdaptive:
         return {dataset: self.named(plan, dataset) for dataset in plan.among("yelp2018")}
 
     def cells(self, plan: Plan) -> Iterator[Cell]:
-        """Four runs."""
+        """Runs with a curve on validation pairs."""
         return _all(self.lines(plan))
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
@@ -343,15 +365,16 @@ class FigStaticAdaptive:
             title="Static and adaptive weights",
             caption="Figure 2 of the paper, on validation pairs. Epochs of a static run are "
             "counted through both of its models, of which only the second is validated; the first "
-            "is of the same kind as the line with uniform weights.",
+            "is of the same kind as the line with uniform weights and has "
+            f"{self.first_epochs} epochs, or {CURVE_EPOCHS} where it is trained to its end.",
             panels=panels,
             remarks=remarks,
         )
 
 
 def _static_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str]:
-    for name in (SAME, TENTH):
-        if name not in records:
+    for name in records:
+        if name in (ADAPTIVE, FIRST):
             continue
         static = _best(records[name])
         if ADAPTIVE in records:
@@ -362,15 +385,16 @@ def _static_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str
             )
         if FIRST in records:
             first = _best(records[FIRST])
-            verb, side = ("never reaches", "as") if static < first else ("exceeds", "unlike")
-            place = f"{verb} the first model ({figure(first)})"
-            yield f"{dataset}: «{name}» {place}, {side} in the paper."
+            verb = "never reaches" if static < first else "exceeds"
+            place = f"{verb} uniform weights trained to their end ({figure(first)})"
+            yield as_or_unlike(f"{dataset}: «{name}» {place}", static < first)
     if SAME in records and TENTH in records:
         ends = _last(records[SAME]), _last(records[TENTH])
-        side = "as" if ends[0] < ends[1] else "unlike"
-        yield (
+        yield as_or_unlike(
             f"{dataset}: with the same rate static weights end at {figure(ends[0])}, with a tenth "
-            f"of it at {figure(ends[1])}, {side} in the paper, where the same rate ends lower."
+            f"of it at {figure(ends[1])}",
+            ends[0] < ends[1],
+            "where the same rate ends lower",
         )
 
 
@@ -388,25 +412,41 @@ class FigDns:
     """
 
     def lines(self, plan: Plan) -> dict[str, Lines]:
-        """The cells for each data set that is drawn."""
-        return {
-            dataset: {method_name(p): plan.first_curve(p, dataset) for p in _COMPARED}
-            for dataset in plan.among("amazon-book", STAND_IN, "gowalla")
-        }
+        """The cells with validation pairs, for each data set that is drawn."""
+        return {dataset: self._by_validation(plan, dataset) for dataset in self._datasets(plan)}
+
+    def shown(self, findings: Findings, dataset: str) -> Lines:
+        """Test curves where all of them are there, else those on validation pairs."""
+        plan = findings.plan
+        on_test = self._on_test(plan, dataset)
+        is_whole = len(findings.named_records(on_test)) == len(_COMPARED)
+        return on_test if is_whole else self._by_validation(plan, dataset)
+
+    def _datasets(self, plan: Plan) -> tuple[str, ...]:
+        return plan.among("amazon-book", STAND_IN, "gowalla")
+
+    def _by_validation(self, plan: Plan, dataset: str) -> Lines:
+        return {method_name(p): plan.first_curve(p, dataset) for p in _COMPARED}
+
+    def _on_test(self, plan: Plan, dataset: str) -> Lines:
+        return {method_name(p): plan.test_curve(p, dataset) for p in _COMPARED}
 
     def cells(self, plan: Plan) -> Iterator[Cell]:
-        """Four runs that have validations along the way."""
-        return _all(self.lines(plan))
+        """Four runs that have validations along the way, and four with test figures."""
+        yield from _all(self.lines(plan))
+        if not plan.is_quick:
+            yield from _all({d: self._on_test(plan, d) for d in self._datasets(plan)})
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
         """One figure."""
-        lines = self.lines(findings.plan)
+        lines = {d: self.shown(findings, d) for d in self._datasets(findings.plan)}
         panels, remarks = _curves(findings, lines, _dns_remarks, by="step", log_x=True)
         yield CurveExhibit(
             id="fig-dns",
             title="Dynamic sampling and hard-sample weights",
-            caption="Figure 3 of the paper, which shows the test part of Amazon-Book; these are "
-            "validation pairs, so that no test figure is read while training goes on.",
+            caption="Figure 3 of the paper, which shows the test part of Amazon-Book. A test curve "
+            "is drawn after the fact by a run of fixed length that chooses nothing; where there is "
+            "none, validation pairs are drawn in its place, as the axis says.",
             panels=panels,
             remarks=remarks,
         )
@@ -417,16 +457,18 @@ def _dns_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str]:
     steps = {name: found.step for name, r in records.items() if (found := convergence(r))}
     for faster, slower in ((DYNAMIC, PAIRWISE), (OURS, UNIFORM), (OURS, DYNAMIC)):
         if faster in steps and slower in steps:
-            side = "as" if steps[faster] < steps[slower] else "unlike"
-            yield (
+            yield as_or_unlike(
                 f"{dataset}: {faster} converges in {steps[faster]:,} steps and {slower} in "
-                f"{steps[slower]:,}, {side} in the paper, where {faster} is the faster."
+                f"{steps[slower]:,}",
+                steps[faster] < steps[slower],
+                f"where {faster} is the faster",
             )
     best = {name: _best(record) for name, record in records.items()}
     for better, worse in ((DYNAMIC, PAIRWISE), (PAIRWISE, UNIFORM), (OURS, DYNAMIC)):
         if better in best and worse in best:
-            side = "as" if best[better] > best[worse] else "unlike"
-            yield (
+            yield as_or_unlike(
                 f"{dataset}: {better} reaches nDCG@20 {figure(best[better])} and {worse} "
-                f"{figure(best[worse])}, {side} in the paper, where {better} is the better."
+                f"{figure(best[worse])}",
+                best[better] > best[worse],
+                f"where {better} is the better",
             )

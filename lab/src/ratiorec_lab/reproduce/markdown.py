@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from ratiorec.files import atomic_write
 from ratiorec_lab.report.writing import clean
 from ratiorec_lab.reproduce import drawing
-from ratiorec_lab.reproduce.exhibits import CurveExhibit, Exhibit, Panel, TableExhibit
+from ratiorec_lab.reproduce.exhibits import CurveExhibit, Exhibit, Panel, TableExhibit, by_side
+from ratiorec_lab.reproduce.page import HEADINGS, VerdictTable, anchor_of
+from ratiorec_lab.reproduce.verdict import Verdict
 from ratiorec_lab.reproduce.wording import Cell, WordedTable, panel_table, worded
 
 # An entity never has a meaning in Markdown; what is common in names stays readable.
@@ -29,27 +32,56 @@ _LONGEST_NAME = 60
 
 
 def write_markdown(
-    path: Path, exhibits: Sequence[Exhibit], *, title: str, facts: Mapping[str, str]
+    path: Path,
+    exhibits: Sequence[Exhibit],
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    verdicts: Sequence[Verdict] = (),
+    links: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """A text in GitHub's Markdown, and beside it one SVG file for each figure.
 
-    The drawings are written first: a text that is there has all of them.
+    The verdicts come first and how it was measured last. The drawings are written first: a text
+    that is there has all of them.
     """
     lines = [f"# {inline(title)}", ""]
-    lines += [*(f"- **{inline(key)}**: {inline(value)}" for key, value in facts.items()), ""]
+    if links:
+        lines += [" · ".join(f"[{inline(text)}]({to})" for to, text in links.items()), ""]
+    lines += _verdicts(verdicts, {exhibit.id: exhibit.title for exhibit in exhibits})
     plots: dict[str, str] = {}
     for exhibit in exhibits:
-        lines += [f"## {inline(exhibit.title)}", "", inline(exhibit.caption), ""]
+        lines += [f'<a id="{anchor_of(exhibit)}"></a>', "", f"## {inline(exhibit.title)}", ""]
+        lines += [inline(exhibit.caption), ""]
         if (drawn := _plot(exhibit)) is not None:
             name = _file_name(path.stem, exhibit.id, plots)
             plots[name] = drawn
             lines += [f"![{inline(exhibit.title)}]({name})", ""]
         lines += _body(exhibit)
-        if exhibit.remarks:
-            lines += ["### Where we differ", "", *(f"- {inline(r)}" for r in exhibit.remarks), ""]
+        for side, sentences in by_side(exhibit.remarks).items():
+            lines += [f"### {HEADINGS[side]}", "", *(f"- {inline(r)}" for r in sentences), ""]
+    if facts:
+        lines += ["## How it was measured", ""]
+        lines += [*(f"- **{inline(key)}**: {inline(value)}" for key, value in facts.items()), ""]
     for name, drawn in plots.items():
         _write(path.with_name(name), f"{drawn}\n")
     _write(path, "\n".join(lines).rstrip("\n") + "\n")
+
+
+def _verdicts(verdicts: Sequence[Verdict], titles: Mapping[str, str]) -> Iterator[str]:
+    if not verdicts:
+        return
+    table = VerdictTable.of(verdicts, titles)
+    yield from ("## Verdict", "", inline(table.caption), "")
+    yield _line(["claim", "in the paper", "verdict", "found", "evidence"])
+    yield _line([":---"] * 5)
+    for row in table.rows:
+        cells = [*map(_escaped, (row.sentence, row.where)), f"**{row.status}**"]
+        figures = "<br>".join(map(_escaped, row.figures))
+        yield _line([*cells, figures, f"[{_escaped(row.exhibit)}](#{row.anchor})"])
+    yield ""
+    for rule in table.rules:
+        yield from (inline(rule), "")
 
 
 def _write(path: Path, text: str) -> None:

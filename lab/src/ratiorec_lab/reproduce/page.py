@@ -6,10 +6,21 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 from ratiorec_lab.report import page
 from ratiorec_lab.reproduce import drawing
-from ratiorec_lab.reproduce.exhibits import CurveExhibit, Exhibit, TableExhibit
+from ratiorec_lab.reproduce.exhibits import (
+    AGREES,
+    DIFFERS,
+    NOTE,
+    CurveExhibit,
+    Exhibit,
+    TableExhibit,
+    by_side,
+)
+from ratiorec_lab.reproduce.verdict import RULES, Verdict, summary
 from ratiorec_lab.reproduce.wording import OURS, PUBLISHED, Cell, WordedTable, worded
 
 _WIDTHS = {".": 0.55, ",": 0.55, "−": 1.35}  # of signs, in widths of a digit
@@ -18,20 +29,49 @@ _LEAD = "The paper’s tables and figures, regenerated and set beside what was p
 
 
 def write_page(
-    path: Path, exhibits: Sequence[Exhibit], *, title: str, facts: Mapping[str, str]
+    path: Path,
+    exhibits: Sequence[Exhibit],
+    *,
+    title: str,
+    facts: Mapping[str, str],
+    verdicts: Sequence[Verdict] = (),
+    links: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """One HTML file with every exhibit, written whole or not at all."""
-    how = [page.Section("How it was measured", [page.KeyValues(facts, in_lines=True)])]
+    """One HTML file with the verdicts first and how it was measured last, whole or not at all."""
+    titles = {exhibit.id: exhibit.title for exhibit in exhibits}
+    first = [page.Section("Verdict", [VerdictTable.of(verdicts, titles)], "verdict")]
+    last = [page.Section("How it was measured", [page.KeyValues(facts, in_lines=True)], "facts")]
     sections = [
-        *how[: len(facts)],
-        *(_section(exhibit, k) for k, exhibit in enumerate(exhibits, 1)),
+        *first[: len(verdicts)],
+        *_sections(exhibits),
+        *last[: len(facts)],
     ]
-    page.write(page.Page(title, _LEAD, sections, footer="Made by ratiorec reproduce."), path)
+    footer = "Made by ratiorec reproduce."
+    page.write(page.Page(title, _LEAD, sections, footer=footer, links=links), path)
+
+
+HEADINGS = {AGREES: "Where we agree", DIFFERS: "Where we differ", NOTE: "Notes"}
+
+
+def _sections(exhibits: Sequence[Exhibit]) -> Iterator[page.Section]:
+    taken: set[str] = set()
+    for number, exhibit in enumerate(exhibits, 1):
+        section = _section(exhibit, number)
+        yield replace(section, anchor="") if section.anchor in taken else section
+        taken.add(section.anchor)
 
 
 def _section(exhibit: Exhibit, number: int) -> page.Section:
-    told = [Remarks([*map(_with_units, exhibit.remarks)])] if exhibit.remarks else []
-    return page.Section(exhibit.title, [*_blocks(exhibit, number), *told])
+    told = [
+        Remarks(HEADINGS[side], [*map(_with_units, sentences)])
+        for side, sentences in by_side(exhibit.remarks).items()
+    ]
+    return page.Section(exhibit.title, [*_blocks(exhibit, number), *told], anchor_of(exhibit))
+
+
+def anchor_of(exhibit: Exhibit) -> str:
+    """A name that a link may lead to, whatever the exhibit is called."""
+    return "x-" + re.sub(r"[^A-Za-z0-9_-]+", "-", exhibit.id)
 
 
 def _blocks(exhibit: Exhibit, number: int) -> Iterator[page.Block]:
@@ -54,9 +94,46 @@ def _blocks(exhibit: Exhibit, number: int) -> Iterator[page.Block]:
 
 @dataclass(frozen=True)
 class Remarks:
-    """What a reader must know of an exhibit, in sentences."""
+    """What a reader must know of an exhibit, in sentences of one side."""
 
+    heading: str
     sentences: Sequence[str]
+
+
+class VerdictRow(NamedTuple):
+    """A claim in words."""
+
+    sentence: str
+    where: str
+    status: str
+    figures: Sequence[str]
+    anchor: str
+    exhibit: str
+
+
+@dataclass(frozen=True)
+class VerdictTable:
+    """Every claim with its verdict and a link to the evidence."""
+
+    caption: str
+    rows: Sequence[VerdictRow]
+    rules: Sequence[str] = RULES
+
+    @classmethod
+    def of(cls, verdicts: Sequence[Verdict], titles: Mapping[str, str]) -> VerdictTable:
+        """The verdicts, with the titles of the exhibits by id."""
+        rows = [
+            VerdictRow(
+                one.claim.sentence,
+                one.claim.where,
+                one.status,
+                one.figures.split("; "),
+                f"x-{one.claim.exhibit}",
+                titles[one.claim.exhibit],
+            )
+            for one in verdicts
+        ]
+        return cls(summary(verdicts), rows)
 
 
 @dataclass(frozen=True)

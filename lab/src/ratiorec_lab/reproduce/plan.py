@@ -62,10 +62,10 @@ class Plan:
         """The preferred data sets as far as they are planned; else all that are."""
         return tuple(name for name in self.datasets if name in preferred) or self.datasets
 
-    def cells(self, preset: str, dataset: str) -> Iterator[Cell]:
+    def cells(self, preset: str, dataset: str, changes: Changes | None = None) -> Iterator[Cell]:
         """The runs of a preset that are judged on the test part, one for each seed."""
         for seed in self.seeds:
-            cell = cell_of(preset, dataset, protocol=self.protocol, seed=seed)
+            cell = cell_of(preset, dataset, protocol=self.protocol, seed=seed, changes=changes)
             if cell is None:
                 return
             yield cell
@@ -86,6 +86,13 @@ class Plan:
             if cell is None:
                 return
             yield cell
+
+    def test_curve(self, preset: str, dataset: str) -> Cell | None:
+        """A run with test figures along the way, which choose nothing; the first seed."""
+        seed = self.seeds[0]
+        if self.protocol == PAPER:
+            return None
+        return cell_of(preset, dataset, protocol=self.protocol, seed=seed, on_test_curve=True)
 
     def first_curve(self, preset: str, dataset: str) -> Cell | None:
         """The same for the first seed."""
@@ -152,12 +159,28 @@ class Findings:
     def tested(self, preset: str, dataset: str, metric: str, figures: By) -> Measured:
         """A test figure over the seeds, beside the published one, with what must be known of it."""
         cells = list(self.plan.cells(preset, dataset))
+        return self.tested_by(cells, metric, quality(figures, preset, dataset, metric))
+
+    def tested_by(
+        self, cells: Sequence[Cell], metric: str, printed: float | None = None
+    ) -> Measured:
+        """The same of given runs, one for each seed."""
         records = self.records(cells)
-        printed = quality(figures, preset, dataset, metric)
         if not records:
             return Measured((), printed, self.why_missing(cells))
         values = tuple(record["test"][metric] for record in records)
         return Measured(values, printed, " ".join(_caveats(records, len(cells))))
+
+    @cached_property
+    def datasets(self) -> tuple[str, ...]:
+        """The planned data sets that were ever there; all of them where none was."""
+        planned = self.plan.datasets
+        return tuple(d for d in planned if self.files.statistics(d) is not None) or planned
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The planned data sets that have no place in tables, since nothing could be run."""
+        return tuple(d for d in self.plan.datasets if d not in self.datasets)
 
 
 def _caveats(records: Sequence[Record], n_seeds: int) -> Iterator[str]:
@@ -167,4 +190,4 @@ def _caveats(records: Sequence[Record], n_seeds: int) -> Iterator[str]:
         whose = "" if n_seeds == 1 else f" with seed {seeds}"
         yield f"Cut by its time budget of {budgets}{whose}."
     if len(records) < n_seeds:
-        yield f"{len(records)} of {n_seeds} seeds."
+        yield "One seed." if len(records) == 1 else f"{len(records)} of {n_seeds} seeds."

@@ -202,7 +202,7 @@ def _json(value: Any) -> str:
 
 
 class Validation(NamedTuple):
-    """Figures on the validation pairs after an epoch."""
+    """Figures after an epoch, on validation pairs or, of a test curve, on the test part."""
 
     epoch: int
     step: int
@@ -220,9 +220,9 @@ class Convergence(NamedTuple):
 def validations(record: Mapping[str, Any]) -> list[Validation]:
     """All validations of a run in their order."""
     return [
-        Validation(entry["epoch"], entry["step"], entry["validation"])
+        Validation(entry["epoch"], entry["step"], found)
         for entry in record["curve"]
-        if "validation" in entry
+        if (found := entry.get("validation") or entry.get("test"))
     ]
 
 
@@ -248,7 +248,7 @@ def seconds_per_step(record: Mapping[str, Any]) -> float | None:
         (after["seconds"] - before["seconds"]) / (after["step"] - before["step"])
         for before, after in itertools.pairwise(record["curve"])
         if before["phase"] == after["phase"]
-        and "validation" not in before
+        and not {"validation", "test"} & before.keys()
         and after["step"] > before["step"]
     ]
     return statistics.median(clean) if clean else None

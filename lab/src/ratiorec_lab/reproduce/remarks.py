@@ -1,4 +1,4 @@
-"""Remarks: plain sentences about every place where figures differ from the published ones."""
+"""Remarks: plain sentences about where figures agree with the published ones and where not."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ratiorec_lab.reproduce.cells import Cell
-from ratiorec_lab.reproduce.exhibits import NOT_RUN, Measured
-from ratiorec_lab.reproduce.plan import Findings
+from ratiorec_lab.reproduce.exhibits import AGREES, DIFFERS, NOT_RUN, Measured, Remark
+from ratiorec_lab.reproduce.plan import ABSENT, Findings
 from ratiorec_lab.reproduce.published import METRICS, STAND_IN, dataset_name
 from ratiorec_lab.reproduce.wording import difference_text, figure, listed
 
@@ -65,9 +65,11 @@ def differences(figures: Iterable[TableFigure]) -> Iterator[str]:
     compared = sorted((f for f in figures if f.is_compared), key=lambda f: f.dataset)
     off = [f for f in compared if abs(f.difference) > TOLERANCE]
     for (dataset, method), group in itertools.groupby(off, key=lambda f: (f.dataset, f.method)):
-        yield f"{dataset_name(dataset)}, {method}: {', '.join(map(_difference, group))}."
+        told = ", ".join(map(_difference, group))
+        yield Remark(f"{dataset_name(dataset)}, {method}: {told}.", DIFFERS)
     if compared and not off:
-        yield f"All {len(compared)} figures are within 1 % of the published ones."
+        told = f"All {len(compared)} figures are within 1 % of the published ones."
+        yield Remark(told, AGREES)
 
 
 def _difference(f: TableFigure) -> str:
@@ -85,11 +87,12 @@ def swaps(figures: Sequence[TableFigure]) -> Iterator[str]:
         above, below = (one, other) if one.published > other.published else (other, one)
         if above.published == below.published or above.mean > below.mean:
             continue
-        yield (
+        yield Remark(
             f"{dataset_name(one.dataset)}, {METRICS[one.metric]}: the paper has {above.method} "
             f"above {below.method} ({figure(above.published)} and {figure(below.published)}), "
             f"ours are the other way round ({figure(above.mean)} and {figure(below.mean)}; "
-            f"{_chance(above.measured, below.measured)})."
+            f"{_chance(above.measured, below.measured)}).",
+            DIFFERS,
         )
 
 
@@ -144,6 +147,12 @@ def why_not_run(dataset: str, methods: list[str], reason: str) -> str:
     return f"{who}: {NOT_RUN}: {reason.removesuffix('.')}."
 
 
+def absent(findings: Findings) -> Iterator[str]:
+    """A sentence for each data set that no figure can be had of."""
+    for dataset in findings.absent:
+        yield why_not_run(dataset, [], ABSENT)
+
+
 def within_or_above(figures: Sequence[TableFigure]) -> Iterator[str]:
     """For each data set, whether a method reaches the published figures to 1 %."""
     compared = [f for f in figures if f.is_compared]
@@ -154,7 +163,19 @@ def within_or_above(figures: Sequence[TableFigure]) -> Iterator[str]:
             "is within 1 % of the paper or above it" if reaches else "falls short of the paper"
         )
         shares = [f"{METRICS[f.metric]} {difference_text(f.mean, f.published)}" for f in own]
-        yield f"{dataset_name(dataset)}: {own[0].method} {verdict} ({listed(shares)})."
+        told = f"{dataset_name(dataset)}: {own[0].method} {verdict} ({listed(shares)})."
+        yield Remark(told, AGREES if reaches else DIFFERS)
+
+
+def as_or_unlike(words: str, holds: bool, papers: str = "") -> Remark:
+    """What was found, and whether it is as in the paper, which has `papers`.
+
+    >>> as_or_unlike("a is above b", False)
+    'a is above b, unlike in the paper.'
+    """
+    side = "as in the paper" if holds else "unlike in the paper"
+    told = ", ".join(filter(None, (words, side, papers)))
+    return Remark(f"{told}.", AGREES if holds else DIFFERS)
 
 
 def beyond(ours: float, than: float) -> str:

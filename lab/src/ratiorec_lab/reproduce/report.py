@@ -13,15 +13,17 @@ from typing import Any, Protocol
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.files import atomic_write, make_folder, write_json
 from ratiorec_lab.reproduce.cells import PAPER, VALIDATED, Cell
-from ratiorec_lab.reproduce.exhibits import Exhibit, Measured, TableExhibit
+from ratiorec_lab.reproduce.exhibits import Exhibit, Measured, TableExhibit, by_side
 from ratiorec_lab.reproduce.figures import FigDns, FigEfficiency, FigStaticAdaptive
 from ratiorec_lab.reproduce.markdown import write_markdown
+from ratiorec_lab.reproduce.more_runs import MoreRuns
 from ratiorec_lab.reproduce.page import write_page
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import dataset_name
 from ratiorec_lab.reproduce.records import Record, machine_of
 from ratiorec_lab.reproduce.tables import TableAblation, TableDatasets, TableEffectiveness
 from ratiorec_lab.reproduce.tuning import FigSensitivity, Search
+from ratiorec_lab.reproduce.verdict import Verdict, verdicts
 
 ALL = "all"
 
@@ -46,6 +48,7 @@ TARGETS: Mapping[str, PaperTarget] = MappingProxyType(
         "fig-dns": FigDns(),
         "fig-sensitivity": FigSensitivity(),
         "search": Search(),
+        "more-runs": MoreRuns(),
     }
 )
 
@@ -112,11 +115,13 @@ class ReproductionReport:
     facts: Mapping[str, str]
     exhibits: tuple[Exhibit, ...]
     chosen: Mapping[str, str]
+    verdicts: tuple[Verdict, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The same in plain types."""
         return {
             "title": self.title,
+            "verdicts": [_verdict_json(verdict) for verdict in self.verdicts],
             "facts": dict(self.facts),
             "exhibits": [exhibit_json(exhibit) for exhibit in self.exhibits],
             "chosen": dict(self.chosen),
@@ -133,11 +138,13 @@ def build(target: str, targets: Sequence[PaperTarget], findings: Findings) -> Re
         for dataset in plan.datasets
         if (toml := search.chosen(findings, dataset)) is not None
     }
+    exhibits = tuple(exhibit for one in targets for exhibit in one.exhibits(findings))
     return ReproductionReport(
         title=_title(target, plan),
         facts=_facts(target, targets, findings),
-        exhibits=tuple(exhibit for one in targets for exhibit in one.exhibits(findings)),
+        exhibits=exhibits,
         chosen=chosen,
+        verdicts=verdicts(findings, [exhibit.id for exhibit in exhibits]),
     )
 
 
@@ -149,8 +156,14 @@ def write(report: ReproductionReport, folder: Path, *, protocol: str) -> dict[st
     make_folder(folder)
     name = "report" if protocol == VALIDATED else f"report-{protocol}"
     paths = {"html": folder / f"{name}.html", "markdown": folder / f"{name}.md"}
-    write_page(paths["html"], report.exhibits, title=report.title, facts=report.facts)
-    write_markdown(paths["markdown"], report.exhibits, title=report.title, facts=report.facts)
+    told: dict[str, Any] = {
+        "title": report.title,
+        "facts": report.facts,
+        "verdicts": report.verdicts,
+    }
+    write_page(paths["html"], report.exhibits, **told, links=_links(folder, protocol, "html"))
+    links = _links(folder, protocol, "md")
+    write_markdown(paths["markdown"], report.exhibits, **told, links=links)
     paths["json"] = folder / f"{name}.json"
     write_json(paths["json"], report.to_json())
     for dataset, toml in report.chosen.items():
@@ -162,9 +175,30 @@ def write(report: ReproductionReport, folder: Path, *, protocol: str) -> dict[st
     return paths
 
 
+def _links(folder: Path, protocol: str, ending: str) -> dict[str, str]:
+    """The other protocol's report and the page on how to read both, where they are there."""
+    other, stem = (PAPER, f"report-{PAPER}") if protocol == VALIDATED else (VALIDATED, "report")
+    found = {
+        f"{stem}.{ending}": f"The same under the protocol {other}",
+        "../../docs/reproduce.md": "What was run, and how to read this",
+    }
+    return {to: text for to, text in found.items() if (folder / to).exists()}
+
+
+def _verdict_json(verdict: Verdict) -> dict[str, Any]:
+    claim = verdict.claim
+    return {
+        **{name: getattr(claim, name) for name in ("id", "sentence", "where", "exhibit")},
+        "status": verdict.status,
+        "checks": [check._asdict() for check in verdict.checks],
+    }
+
+
 def exhibit_json(exhibit: Exhibit) -> dict[str, Any]:
     """An exhibit in plain types; a measured figure also has its mean, interval and difference."""
     found = asdict(exhibit)
+    found["remarks"] = [str(remark) for remark in exhibit.remarks]
+    found["sides"] = by_side(exhibit.remarks)
     if isinstance(exhibit, TableExhibit):
         found["rows"] = [
             {"name": row.name, "entries": [_entry_json(entry) for entry in row.entries]}

@@ -16,6 +16,7 @@ import torch
 
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset
+from ratiorec.data.split import Split
 from ratiorec.errors import CheckpointError, DataError, RatiorecError, StoppedError, StorageError
 from ratiorec.machine import commit, describe_machine, load_torch, release_memory, versions
 from ratiorec.model.artifact import Artifact
@@ -189,6 +190,8 @@ class _Work:
             commit=self.commit,
         )
         budget = runner.max_seconds if math.isfinite(runner.max_seconds) else None
+        if cell.on_test_curve:
+            record = _curve_alone(record)
         return {"cell": cell.name, "max_seconds": budget, **record}
 
     def _fit(self, cell: Cell, dataset: Dataset) -> Artifact:
@@ -196,7 +199,7 @@ class _Work:
         chooses = cell.protocol == VALIDATED or cell.on_validation
         options = FitOptions(
             validation=VALIDATION_SHARE if chooses else 0.0,
-            refit=not cell.on_validation,
+            refit=not (cell.on_validation or cell.on_test_curve),
             max_seconds=runner.max_seconds,
             checkpoints=runner.files.checkpoints(cell),
             checkpoint_seconds=runner.checkpoint_seconds,
@@ -211,6 +214,7 @@ class _Work:
             options=options,
             observe=runner.watcher,
             stop_requested=runner.stop_requested,
+            split=_test_as_held_out(dataset) if cell.on_test_curve else None,
         )
 
     def _fail(self, cell: Cell, dataset: Dataset, error: Exception) -> None:
@@ -240,6 +244,21 @@ class _Work:
         self.outcome.failed.append(failure)
         watcher.say(f"{cell.title}: not run: {failure.reason}")
         watcher.end(cell, None)
+
+
+def _test_as_held_out(dataset: Dataset) -> Split:
+    """All training pairs to train on, and the test part to draw a curve by."""
+    assert dataset.test is not None
+    return Split(dataset.train, dataset.test, n_users_kept_whole=0)
+
+
+def _curve_alone(record: Record) -> Record:
+    """The record without its best figures, which the test part would have chosen."""
+    renamed = [
+        {"test" if name == "validation" else name: value for name, value in entry.items()}
+        for entry in record["curve"]
+    ]
+    return {**record, "validation": None, "test": None, "curve": renamed}
 
 
 def _stopped(cell: Cell) -> StoppedError:

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
 from ratiorec_lab.reproduce import published, remarks
 from ratiorec_lab.reproduce.cells import Cell
-from ratiorec_lab.reproduce.exhibits import NOT_RUN, Exhibit, Measured, Row, TableExhibit
+from ratiorec_lab.reproduce.exhibits import (
+    AGREES,
+    DIFFERS,
+    NOT_RUN,
+    Exhibit,
+    Measured,
+    Remark,
+    Row,
+    TableExhibit,
+)
 from ratiorec_lab.reproduce.plan import ABSENT, Findings, Plan
 from ratiorec_lab.reproduce.published import (
     ABLATION,
@@ -103,8 +112,9 @@ def _compared(name: str, found: dict[str, Any], printed: published.Counts) -> st
     theirs = dict(zip(ours, printed[:3], strict=True))
     others = [f"{ours[n]:,} {n} (paper: {theirs[n]:,})" for n in ours if ours[n] != theirs[n]]
     if others:
-        return f"{dataset_name(name)} differs from the paper's: {listed(others)}."
-    return f"{dataset_name(name)} has the users, items and interactions of the paper."
+        return Remark(f"{dataset_name(name)} differs from the paper's: {listed(others)}.", DIFFERS)
+    told = f"{dataset_name(name)} has the users, items and interactions of the paper."
+    return Remark(told, AGREES)
 
 
 def _n_pairs(found: dict[str, Any]) -> int:
@@ -137,9 +147,9 @@ class TableEffectiveness:
             title="Effectiveness of all methods",
             caption="Table 2 of the paper: R@20 and nDCG@20 on the test part. The last rows are "
             "methods that the paper does not have.",
-            columns=_columns(findings.plan),
+            columns=_columns(findings.datasets),
             rows=_rows(figures),
-            remarks=tuple(self._remarks(figures)),
+            remarks=(*self._remarks(figures), *remarks.absent(findings)),
         )
 
     def _remarks(self, figures: list[TableFigure]) -> Iterator[str]:
@@ -177,9 +187,9 @@ class TableAblation:
             "without the sampling correction, (d) without the non-negative correction, (e) uniform "
             "weights, (f) weights by popularity, (g) weights of a first model that stay as they "
             "are, (h) everything.",
-            columns=_columns(findings.plan),
+            columns=_columns(findings.datasets),
             rows=_rows(figures),
-            remarks=tuple(self._remarks(figures)),
+            remarks=(*self._remarks(figures), *remarks.absent(findings)),
         )
         yield from AblationL2(ROWS, FULL).exhibits(findings)
 
@@ -203,9 +213,10 @@ class TableAblation:
         below = [row for row in known if row not in above]
         place = f"{dataset_name(full.dataset)}, {METRICS[full.metric]}"
         if below:
-            yield f"{place}: {listed(below)} below (h) {figure(full.mean)}, as in the paper."
+            told = f"{listed(below)} below (h) {figure(full.mean)}, as in the paper."
+            yield Remark(f"{place}: {told}", AGREES)
         if above:
-            yield f"{place}: {listed(above)} not below (h), unlike in the paper."
+            yield Remark(f"{place}: {listed(above)} not below (h), unlike in the paper.", DIFFERS)
 
 
 def _figures(
@@ -221,14 +232,14 @@ def _figures(
             is_papers=preset not in ELSEWHERE,
         )
         for preset, name in names.items()
-        for dataset in findings.plan.datasets
+        for dataset in findings.datasets
         for metric in METRICS
     ]
 
 
-def _columns(plan: Plan) -> tuple[str, ...]:
+def _columns(datasets: Sequence[str]) -> tuple[str, ...]:
     """Two columns for each data set."""
-    return tuple(f"{dataset_name(d)} {label}" for d in plan.datasets for label in METRICS.values())
+    return tuple(f"{dataset_name(d)} {label}" for d in datasets for label in METRICS.values())
 
 
 def _rows(figures: list[TableFigure]) -> tuple[Row, ...]:

@@ -27,7 +27,7 @@ from ratiorec_lab.reproduce.exhibits import (
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import METRICS, SELECTED_BY, dataset_name
 from ratiorec_lab.reproduce.records import Record
-from ratiorec_lab.reproduce.remarks import beyond, why_not_run
+from ratiorec_lab.reproduce.remarks import absent, as_or_unlike, beyond, why_not_run
 from ratiorec_lab.reproduce.wording import figure, listed
 
 METHOD = "dregn-cf"
@@ -65,7 +65,7 @@ class FigSensitivity:
         found = {
             (setting, dataset): self._found(findings, setting, dataset)
             for setting in LABELS
-            for dataset in findings.plan.datasets
+            for dataset in findings.datasets
         }
         yield CurveExhibit(
             id="fig-sensitivity",
@@ -77,7 +77,7 @@ class FigSensitivity:
                 for setting in LABELS
                 for metric in METRICS
             ),
-            remarks=tuple(self._remarks(findings, found)),
+            remarks=(*self._remarks(findings, found), *absent(findings)),
         )
 
     def _found(self, findings: Findings, setting: str, dataset: str) -> ByValue:
@@ -100,7 +100,7 @@ class FigSensitivity:
                 yield why_not_run(dataset, [which], findings.why_missing(cells))
             if len(figures) > 1 and not plan.is_quick:
                 words = _of_l2 if setting == L2 else _of_bound
-                yield f"{dataset_name(dataset)}: {words(figures)}."
+                yield from words(dataset_name(dataset), figures)
 
 
 def _sensitivity_panel(setting: str, metric: str, found: Found) -> Panel:
@@ -113,30 +113,26 @@ def _sensitivity_panel(setting: str, metric: str, found: Found) -> Panel:
     return Panel(f"{name} by {label}", label, f"{name} on validation pairs", series)
 
 
-def _of_l2(figures: ByValue) -> str:
+def _of_l2(dataset: str, figures: ByValue) -> Iterator[str]:
     """The paper: a large λ is harmful everywhere, a small one most of all on Gowalla."""
     ndcg = {value: figures[value][SELECTED_BY] for value in sorted(figures)}
     top = max(ndcg, key=lambda value: ndcg[value])
-    low, high = min(ndcg), max(ndcg)
-    ends = [f"λ {end:g} is {beyond(ndcg[end], ndcg[top])} it" for end in (low, high) if end != top]
-    holds = "as" if top < high else "unlike"
-    return (
-        f"λ {top:g} is best (nDCG@20 {figure(ndcg[top])}); {' and '.join(ends)}, {holds} in the "
-        "paper, where a large λ does harm"
-    )
+    yield f"{dataset}: λ {top:g} is best (nDCG@20 {figure(ndcg[top])})."
+    for end, what in ((min(ndcg), "small"), (max(ndcg), "large")):
+        harms = ndcg[end] < (1 - STABLE) * ndcg[top]
+        found = f"{dataset}: λ {end:g} is {beyond(ndcg[end], ndcg[top])} the best"
+        yield as_or_unlike(found, harms, f"where a {what} λ does harm")
 
 
-def _of_bound(figures: ByValue) -> str:
+def _of_bound(dataset: str, figures: ByValue) -> Iterator[str]:
     """The paper: nothing changes once D̄ is large enough."""
     large = [figures[v][SELECTED_BY] for v in figures if v >= LARGE_BOUND]
     if len(large) < 2:
-        return "too few values of D̄ to say whether a large one matters"
+        yield f"{dataset}: too few values of D̄ to say whether a large one matters."
+        return
     spread = max(large) / min(large) - 1
-    holds = "as" if spread <= STABLE else "unlike"
-    return (
-        f"from D̄ {LARGE_BOUND} on nDCG@20 varies by {100 * spread:.1f} %, {holds} in the paper, "
-        "where it is stable"
-    )
+    found = f"{dataset}: from D̄ {LARGE_BOUND} on nDCG@20 varies by {100 * spread:.1f} %"
+    yield as_or_unlike(found, spread <= STABLE, "where it is stable")
 
 
 class Grid(NamedTuple):
@@ -181,7 +177,7 @@ class Search:
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
         """A table for each data set, the best first."""
-        for dataset in findings.plan.datasets:
+        for dataset in findings.datasets:
             order = self._ranked(findings, dataset)
             yield TableExhibit(
                 id=f"search-{dataset}",
@@ -269,7 +265,7 @@ class AblationL2:
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
         """One table, where λ is free."""
-        datasets = findings.plan.datasets
+        datasets = findings.datasets
         if findings.plan.protocol != VALIDATED:
             return
         found = {(p, d): _by_l2(findings, p, d) for p in self.rows for d in datasets}

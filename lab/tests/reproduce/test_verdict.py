@@ -1,0 +1,153 @@
+"""Verdicts on the paper's claims, made from given figures."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lab_support.fake_cells import curve, keep, know, metrics
+from ratiorec_lab.reproduce import verdict as v
+from ratiorec_lab.reproduce.more_runs import EQUAL_WEIGHTS, variant_cells
+from ratiorec_lab.reproduce.plan import Findings, Plan
+from ratiorec_lab.reproduce.published import STAND_IN
+from ratiorec_lab.reproduce.records import CellFiles
+from ratiorec_lab.reproduce.report import ALL, build, named, write
+
+SEEDS = (0, 1, 2)
+PLAN = Plan(datasets=("gowalla", "yelp2018", STAND_IN), seeds=SEEDS)
+CLAIM = {claim.id: claim for claim in v.CLAIMS}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> CellFiles:
+    found = CellFiles(tmp_path)
+    know(found, "gowalla", "yelp2018", STAND_IN)
+    return found
+
+
+def run(files: CellFiles, preset: str, dataset: str, *ndcg: float) -> None:
+    for cell, value in zip(PLAN.cells(preset, dataset), ndcg, strict=False):
+        keep(files, [cell], test=metrics(value))
+
+
+def judged(files: CellFiles, claim: str) -> v.Verdict:
+    return v.judged(Findings(PLAN, files), CLAIM[claim])
+
+
+def check(outcome: str, dataset: str = "gowalla") -> v.Check:
+    return v.Check(dataset, outcome, "")
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "status"),
+    [
+        ((), v.NOT_TESTED),
+        ((v.HOLDS, v.HOLDS), v.REPRODUCED),
+        ((v.HOLDS, v.FAILS), v.PARTLY),
+        ((v.HOLDS, v.OPEN), v.PARTLY),
+        ((v.OPEN,), v.PARTLY),
+        ((v.FAILS, v.FAILS), v.NOT_REPRODUCED),
+    ],
+)
+def test_the_status_follows_from_the_data_sets(outcomes: tuple[str, ...], status: str) -> None:
+    assert v.status_of([*map(check, outcomes)]) == status
+
+
+def test_a_part_of_amazon_book_alone_is_partly_at_most_and_never_spoils_the_rest() -> None:
+    assert v.status_of([check(v.HOLDS, STAND_IN)]) == v.PARTLY
+    assert v.status_of([check(v.HOLDS), check(v.FAILS, STAND_IN)]) == v.REPRODUCED
+
+
+def test_a_difference_has_welchs_interval() -> None:
+    found = v.difference((0.11, 0.12, 0.13), (0.1, 0.1, 0.1))
+    assert found.share == pytest.approx(0.2)
+    # all the variance is of one side: Student's with 2 degrees, 4.303 · .01 / √3 / .1
+    assert found.interval == pytest.approx((0.2 - 0.2484, 0.2 + 0.2484), abs=1e-4)
+    assert found.is_above() == v.OPEN
+    assert v.difference((0.119, 0.12, 0.121), (0.1, 0.1, 0.1)).is_above() == v.HOLDS
+
+
+@pytest.mark.parametrize(
+    ("ndcg", "outcome"), [(0.105, v.HOLDS), (0.102, v.OPEN), (0.10005, v.FAILS), (0.09, v.FAILS)]
+)
+def test_one_seed_must_differ_by_three_per_cent(ndcg: float, outcome: str) -> None:
+    found = v.difference((ndcg,), (0.1, 0.1))
+    assert found.interval is None
+    assert found.is_above() == outcome
+
+
+def test_claims_without_runs_are_not_tested(files: CellFiles) -> None:
+    found = v.verdicts(Findings(PLAN, files), [claim.exhibit for claim in v.CLAIMS])
+    assert {one.status for one in found} == {v.NOT_TESTED}
+    assert {one.figures for one in found} == {"not run yet"}
+    assert len({one.claim.id for one in found}) == len(v.CLAIMS) >= 45
+
+
+def test_a_record_turns_not_tested_into_a_verdict(files: CellFiles) -> None:
+    for seed, cell in enumerate(variant_cells(PLAN, EQUAL_WEIGHTS, "gowalla")):
+        assert judged(files, "dre-pu").status == v.NOT_TESTED
+        if seed == 2:
+            run(files, "dre", "gowalla", 0.12, 0.121, 0.119)
+        keep(files, [cell], test=metrics(0.05 + seed / 1000))
+    found = judged(files, "dre-pu")
+    assert (found.status, len(found.checks)) == (v.REPRODUCED, 1)
+    assert found.figures == ("Gowalla +135.3 % (+130.8 to +139.7 %)")
+
+
+def test_an_idle_correction_is_no_slight_loss(files: CellFiles) -> None:
+    for preset in ("dregn-cf", "dregn-cf-no-nn"):
+        run(files, preset, "gowalla", 0.15, 0.151, 0.152)
+    assert judged(files, "no-nn").status == v.NOT_REPRODUCED
+
+
+def test_a_claim_that_holds_on_one_data_set_is_partly(files: CellFiles) -> None:
+    run(files, "dregn-cf-popularity", "gowalla", 0.13, 0.131, 0.132)
+    run(files, "dregn-cf-uniform", "gowalla", 0.14, 0.141, 0.142)
+    run(files, "dregn-cf-popularity", "yelp2018", 0.06, 0.0601, 0.0602)
+    run(files, "dregn-cf-uniform", "yelp2018", 0.05, 0.0501, 0.0502)
+    assert judged(files, "popularity").status == v.PARTLY
+
+
+def test_times_of_an_eager_step_and_a_recorded_one_stay_open(files: CellFiles) -> None:
+    keep(files, PLAN.cells("mult-vae", "gowalla"), curve=curve([None, 0.1], step_seconds=9))
+    keep(files, PLAN.cells("dregn-cf", "gowalla"), curve=curve([None, 0.1], step_seconds=0.5))
+    findings = Findings(PLAN, files)
+    same = v.times("dregn-cf-uniform", "dregn-cf", v.whole_fit)
+    keep(files, PLAN.cells("dregn-cf-uniform", "gowalla"), seconds={"train": 99.0, "total": 99.0})
+    assert same(findings, "gowalla") == v.Check("gowalla", v.HOLDS, "9.9 × (9.9 to 9.9)")
+    settings = next(PLAN.cells("mult-vae", "gowalla")).settings
+    found = v.times("mult-vae", "dregn-cf", v.whole_fit)(findings, "gowalla")
+    assert found is not None
+    assert ("an eager step" in found.figure) is not settings.risk.supports_cuda_graph  # type: ignore[union-attr]
+
+
+def test_every_verdict_links_to_an_exhibit_of_its_report(files: CellFiles, tmp_path: Path) -> None:
+    report = build(ALL, named(ALL), Findings(PLAN, files))
+    assert len(report.verdicts) == len(v.CLAIMS)
+    paths = write(report, tmp_path / "out", protocol="validated")
+    html, text = (paths[name].read_text(encoding="utf-8") for name in ("html", "markdown"))
+    assert html.index("<h2>Verdict</h2>") < html.index("<h2>Statistics of the data sets</h2>")
+    assert html.index("<h2>How it was measured</h2>") > html.rindex('class="figures"')
+    assert text.index("## Verdict") < text.index("## Statistics") < text.index("## How it was")
+    for page in (html, text):
+        targets = set(re.findall(r'id="([^"]+)"', page))
+        links = re.findall(r'(?:href="|\]\()#([^")]+)', page)
+        assert len(links) >= len(v.CLAIMS)
+        assert set(links) <= targets
+
+
+def test_a_report_of_one_table_has_the_verdicts_on_it_alone(files: CellFiles) -> None:
+    found = build("table-ablation", named("table-ablation"), Findings(PLAN, files))
+    assert {one.claim.exhibit for one in found.verdicts} == {"table-ablation"}
+
+
+def test_both_reports_link_to_each_other(files: CellFiles, tmp_path: Path) -> None:
+    for protocol in ("paper", "validated", "paper"):
+        plan = Plan(protocol, ("gowalla",))
+        report = build(ALL, named(ALL), Findings(plan, files))
+        write(report, tmp_path, protocol=protocol)
+    assert 'href="report-paper.html"' in (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert 'href="report.html"' in (tmp_path / "report-paper.html").read_text(encoding="utf-8")
+    assert "(report-paper.md)" in (tmp_path / "report.md").read_text(encoding="utf-8")
