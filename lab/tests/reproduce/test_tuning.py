@@ -20,7 +20,7 @@ from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import SMALL
 from ratiorec_lab.reproduce.records import CellFiles
 from ratiorec_lab.reproduce.tables import ROWS, TableAblation
-from ratiorec_lab.reproduce.tuning import FigSensitivity, Search
+from ratiorec_lab.reproduce.tuning import FigSensitivity, Search, points, with_choices
 
 GOWALLA = Plan(datasets=("gowalla",))
 
@@ -76,22 +76,23 @@ def test_a_large_bound_should_not_matter(files: CellFiles, ndcg: float, side: st
 
 
 def test_the_search_lists_the_best_first_and_chooses_it(files: CellFiles) -> None:
-    points = list(Search().grid(GOWALLA).points())
-    for place, point in enumerate(points[:-1]):
+    grid = list(points(Search().grid(GOWALLA)))
+    for place, point in enumerate(grid[:-1]):
         cell = GOWALLA.changed("dregn-cf", "gowalla", point)
         assert cell is not None
         keep(files, [cell], validation=metrics(0.2 - 0.001 * abs(place - 3)))
     findings = Findings(GOWALLA, files)
-    (shown,) = Search().exhibits(findings)
+    shown = next(e for e in Search().exhibits(findings) if e.id == "search-gowalla")
     assert isinstance(shown, TableExhibit)
-    assert len(shown.rows) == len(points) - 1
-    best = points[3]
+    assert len(shown.rows) == len(grid) - 1
+    best = grid[3]
     assert shown.rows[0].name == (
         f"λ {best['training.l2']:g}, D̄ {best['risk.upper_bound']:g}, "
         f"rate {best['training.learning_rate']:g}"
     )
     assert shown.remarks == (
-        f"Gowalla: {shown.rows[0].name} is chosen, with a validation nDCG@20 of .2000.",
+        f"Gowalla: {shown.rows[0].name} is chosen, with a validation nDCG@20 of .2000, "
+        "the best of 15 of 810 points.",
         "Gowalla, 1 of 16 points: not run yet.",
     )
     toml = Search().chosen(findings, "gowalla")
@@ -132,3 +133,22 @@ def test_a_row_is_shown_with_its_own_l2_and_with_the_best(files: CellFiles) -> N
 def test_where_the_paper_fixes_l2_none_is_chosen(files: CellFiles) -> None:
     shown = TableAblation().exhibits(Findings(Plan("paper", ("gowalla",)), files))
     assert [exhibit.id for exhibit in shown] == ["table-ablation"]
+
+
+def test_what_a_search_chose_is_refitted_with_every_seed_and_tested(files: CellFiles) -> None:
+    plan = Plan(datasets=("gowalla",), seeds=(0, 1, 2))
+    assert not [c for c in Search().cells(with_choices(plan, files)) if not c.on_validation]
+    changed("training.l2", 0.02, 0.2, files)
+    changed("training.l2", 0.03, 0.1, files)
+    chosen = with_choices(plan, files)
+    tested = [cell for cell in Search().cells(chosen) if not cell.on_validation]
+    assert [(cell.name, cell.seed) for cell in tested] == [
+        ("dregn-cf+training.l2=0.02", seed) for seed in (0, 1, 2)
+    ]
+    keep(files, tested, test=metrics(0.3))
+    shown = next(iter(Search().exhibits(Findings(chosen, files))))
+    assert isinstance(shown, TableExhibit)
+    row = next(row for row in shown.rows if row.name == "DREGN-CF, chosen")
+    assert isinstance(row.entries[1], Measured)
+    assert (row.entries[1].values, row.entries[1].published) == ((0.3,) * 3, 0.1541)
+    assert shown.remarks == ("Gowalla, DREGN-CF: chosen λ 0.02, D̄ 70, rate 0.01.",)

@@ -190,6 +190,7 @@ def reproduce(
     from ratiorec_lab.reproduce import report as reports
     from ratiorec_lab.reproduce.plan import Findings, Plan
     from ratiorec_lab.reproduce.records import CellFiles
+    from ratiorec_lab.reproduce.tuning import with_choices
 
     targets = reports.named(target)
     find_device(device)
@@ -199,6 +200,7 @@ def reproduce(
     choice = _datasets(datasets, data_dir, files, quick=quick, report_only=report_only)
     known = files.known_seeds(protocol, choice.shown) if report_only else []
     plan = Plan(protocol, choice.shown, _seeds(seeds, known), whole_grid=whole_grid)
+    plan = with_choices(plan, files)
     cells = reports.cells_of(targets, plan, only=None if only is None else _listed(only))
     outcome = None
     if not report_only:

@@ -7,7 +7,7 @@ records of these cells: everything that a report may say.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ratiorec.errors import ConfigError, unknown_choice
@@ -26,13 +26,15 @@ NO_SETTINGS = "the paper prints neither its settings nor its number of steps"
 class Plan:
     """Options of a reproduction; curves, sensitivity and search take the first seed alone.
 
-    `whole_grid` searches all combinations of the paper's ranges and not a selection of them.
+    `whole_grid` searches all combinations of the paper's ranges and not a selection of them;
+    `chosen` are settings that searches have chosen so far, by preset and data set.
     """
 
     protocol: str = VALIDATED
     datasets: tuple[str, ...] = PAPER_DATASETS
     seeds: tuple[int, ...] = (0,)
     whole_grid: bool = False
+    chosen: Mapping[tuple[str, str], Changes] = field(default_factory=dict, hash=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:

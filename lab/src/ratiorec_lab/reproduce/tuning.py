@@ -1,19 +1,28 @@
 """Hyperparameters on validation pairs: sensitivity to λ and D̄ (Figures 4 and 5), the paper's
 search, and Table 3 once more with the λ that suits each row.
 
-No test pair is read here.
+No test pair is read before a choice is made; what a search has chosen is then tested.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
-from typing import NamedTuple
 
 from ratiorec.config import to_table
-from ratiorec_lab.reproduce.cells import BOUND, L2, RATE, VALIDATED, Cell, setting_in
+from ratiorec_lab.reproduce.cells import (
+    BOUND,
+    L2,
+    RATE,
+    VALIDATED,
+    Cell,
+    Changes,
+    Value,
+    setting_in,
+)
 from ratiorec_lab.reproduce.exhibits import (
     NOT_RUN,
     CurveExhibit,
@@ -25,8 +34,15 @@ from ratiorec_lab.reproduce.exhibits import (
     TableExhibit,
 )
 from ratiorec_lab.reproduce.plan import Findings, Plan
-from ratiorec_lab.reproduce.published import METRICS, SELECTED_BY, dataset_name
-from ratiorec_lab.reproduce.records import Record
+from ratiorec_lab.reproduce.published import (
+    EFFECTIVENESS,
+    METRICS,
+    SELECTED_BY,
+    dataset_name,
+    method_name,
+    quality,
+)
+from ratiorec_lab.reproduce.records import CellFiles, Record
 from ratiorec_lab.reproduce.remarks import absent, as_or_unlike, beyond, why_not_run
 from ratiorec_lab.reproduce.wording import figure, listed
 
@@ -135,101 +151,203 @@ def _of_bound(dataset: str, figures: ByValue) -> Iterator[str]:
     yield as_or_unlike(found, spread <= STABLE, "where it is stable")
 
 
-class Grid(NamedTuple):
-    """Values that are combined in every way."""
-
-    l2: tuple[float, ...]
-    bounds: tuple[float, ...]
-    rates: tuple[float, ...]
-
-    def points(self) -> Iterator[dict[str, float]]:
-        """Every combination as settings."""
-        for values in itertools.product(*self):
-            yield dict(zip((L2, BOUND, RATE), values, strict=True))
+Grid = Mapping[str, tuple[Value, ...]]
+"""Values of settings that are combined in every way."""
 
 
-WHOLE = Grid(L2_VALUES, BOUNDS, tuple(round(0.01 * k, 2) for k in range(1, 11)))
-SELECTION = Grid((0.02, 0.04, 0.06, 0.08), (30.0, 70.0), (0.01, 0.02))
-QUICK = Grid((0.01, 0.05), (30.0, 70.0), (0.01, 0.05))
+def points(grid: Grid) -> Iterator[dict[str, Value]]:
+    """Every combination as settings."""
+    for values in itertools.product(*grid.values()):
+        yield dict(zip(grid, values, strict=True))
+
+
+WHOLE: Grid = MappingProxyType(
+    {L2: L2_VALUES, BOUND: BOUNDS, RATE: tuple(round(0.01 * k, 2) for k in range(1, 11))}
+)
+SELECTION: Grid = MappingProxyType(
+    {L2: (0.02, 0.04, 0.06, 0.08), BOUND: (30.0, 70.0), RATE: (0.01, 0.02)}
+)
+QUICK: Grid = MappingProxyType({L2: (0.01, 0.05), BOUND: (30.0, 70.0), RATE: (0.01, 0.05)})
+# of rivals whose presets take LightGCN's λ: what a matrix or harder negatives need may be others
+RIVAL_GRIDS: Mapping[str, Grid] = MappingProxyType(
+    {
+        "bpr-mf": {L2: (0.0003, 0.001, 0.003, 0.01, 0.03)},
+        "lightgcn-dns": {L2: (0.0003, 0.001, 0.003), "batches.sampler.n_negatives": (2, 8)},
+    }
+)
 MOST_ROWS = 30
 
 
 @dataclass(frozen=True)
 class Search:
-    """Grid search inside the paper's ranges; the best is chosen by validation nDCG@20."""
+    """Grid search inside the paper's ranges; the best is chosen by validation nDCG@20.
 
-    def grid(self, plan: Plan) -> Grid:
+    What is chosen is refitted on all pairs with every seed and judged on the test part, which the
+    choice never saw. Two rivals are tuned in the same way, on grids of their own.
+    """
+
+    def grid(self, plan: Plan, preset: str = METHOD) -> Grid:
         """A small one for a quick run, all of the paper's where asked for, else a selection."""
+        if preset != METHOD:
+            return RIVAL_GRIDS[preset]
         if plan.is_quick:
             return QUICK
         return WHOLE if plan.whole_grid else SELECTION
 
-    def cells(self, plan: Plan) -> Iterator[Cell]:
-        """A run for each point, judged on validation pairs alone."""
-        for dataset in plan.datasets:
-            yield from self._points(plan, dataset)
+    def presets(self, plan: Plan) -> tuple[str, ...]:
+        """Methods that are tuned; the protocol `paper` and a quick run tune the paper's alone."""
+        return (
+            (METHOD, *RIVAL_GRIDS)
+            if plan.protocol == VALIDATED and not plan.is_quick
+            else (METHOD,)
+        )
 
-    def _points(self, plan: Plan, dataset: str) -> Iterator[Cell]:
-        for point in self.grid(plan).points():
-            cell = plan.changed(METHOD, dataset, point)
-            if cell is not None:
-                yield cell
+    def cells(self, plan: Plan) -> Iterator[Cell]:
+        """A run for each point, judged on validation pairs alone; then what they have chosen."""
+        for dataset, preset in itertools.product(plan.datasets, self.presets(plan)):
+            yield from _points(plan, preset, dataset, self.grid(plan, preset))
+        for dataset, preset in itertools.product(plan.datasets, self.presets(plan)):
+            yield from self.tested_cells(plan, preset, dataset)
+
+    def tested_cells(self, plan: Plan, preset: str, dataset: str) -> list[Cell]:
+        """The chosen settings for each seed; none before something was chosen, or in a quick run."""
+        chosen = plan.chosen.get((preset, dataset))
+        return [] if chosen is None or plan.is_quick else list(plan.cells(preset, dataset, chosen))
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
-        """A table for each data set, the best first."""
-        for dataset in findings.datasets:
-            order = self._ranked(findings, dataset)
-            yield TableExhibit(
-                id=f"search-{dataset}",
-                title=f"Search for λ, D̄ and the rate on {dataset_name(dataset)}",
-                caption="Trained on nine tenths of each user's pairs and judged on the rest; no "
-                f"test pair is read. The best {MOST_ROWS} at most are listed.",
-                columns=tuple(f"{label} on validation pairs" for label in METRICS.values()),
-                rows=tuple(
-                    Row(_point(one), tuple(Measured((one["validation"][m],)) for m in METRICS))
-                    for one in order[:MOST_ROWS]
-                ),
-                remarks=tuple(self._remarks(findings, dataset, order)),
-            )
+        """What was chosen and tested, then a table for each search, the best first."""
+        presets = self.presets(findings.plan)
+        if findings.plan.protocol == VALIDATED and not findings.plan.is_quick:
+            yield self._tested(findings, presets)
+        for dataset, preset in itertools.product(findings.datasets, presets):
+            yield self._table(findings, preset, dataset)
+
+    def _table(self, findings: Findings, preset: str, dataset: str) -> TableExhibit:
+        order = self._ranked(findings, preset, dataset)
+        what = "λ, D̄ and the rate" if preset == METHOD else f"settings of {method_name(preset)}"
+        return TableExhibit(
+            id=f"search-{dataset}" + ("" if preset == METHOD else f"-{preset}"),
+            title=f"Search for {what} on {dataset_name(dataset)}",
+            caption="Trained on nine tenths of each user's pairs and judged on the rest; no "
+            f"test pair is read. The best {MOST_ROWS} at most are listed.",
+            columns=tuple(f"{label} on validation pairs" for label in METRICS.values()),
+            rows=tuple(
+                Row(_point(one, preset), tuple(Measured((one["validation"][m],)) for m in METRICS))
+                for one in order[:MOST_ROWS]
+            ),
+            remarks=tuple(self._remarks(findings, preset, dataset, order)),
+        )
+
+    def _tested(self, findings: Findings, presets: Sequence[str]) -> TableExhibit:
+        plan, datasets = findings.plan, findings.datasets
+        rows: list[Row] = []
+        told: list[str] = []
+        for preset in presets:
+            own = [findings.tested(preset, d, m, EFFECTIVENESS) for d in datasets for m in METRICS]
+            chosen = [
+                findings.tested_by(
+                    self.tested_cells(plan, preset, d), m, quality(EFFECTIVENESS, preset, d, m)
+                )
+                for d in datasets
+                for m in METRICS
+            ]
+            name = method_name(preset)
+            rows += [Row(f"{name}, its preset", tuple(own)), Row(f"{name}, chosen", tuple(chosen))]
+            for dataset in datasets:
+                if (values := plan.chosen.get((preset, dataset))) is not None:
+                    words = ", ".join(f"{_label(n)} {_plain(v)}" for n, v in values.items())
+                    told.append(f"{dataset_name(dataset)}, {name}: chosen {words}.")
+        return TableExhibit(
+            id="search-tested",
+            title="Chosen settings, refitted and tested",
+            caption="What the searches below chose on validation pairs (section 5.1.2 of the "
+            "paper), refitted on all pairs and judged on the test part, beside the one setting for "
+            "all data that the other tables have.",
+            columns=tuple(f"{dataset_name(d)} {m}" for d in datasets for m in METRICS.values()),
+            rows=tuple(rows),
+            remarks=tuple(told),
+        )
+
+    def choices(self, findings: Findings) -> dict[tuple[str, str], Changes]:
+        """The best settings by preset and data set, as far as anything was run."""
+        found: dict[tuple[str, str], Changes] = {}
+        for preset, dataset in itertools.product(
+            self.presets(findings.plan), findings.plan.datasets
+        ):
+            if order := self._ranked(findings, preset, dataset):
+                found[preset, dataset] = _values(order[0], preset)
+        return found
 
     def chosen(self, findings: Findings, dataset: str) -> str | None:
-        """The best settings as TOML for `fit --config`, or None where nothing was run."""
-        order = self._ranked(findings, dataset)
+        """The method's best settings as TOML for `fit --config`, or None where nothing was run."""
+        order = self._ranked(findings, METHOD, dataset)
         if not order:
             return None
-        l2, bound, rate = _values(order[0])
+        l2, bound, rate = _values(order[0], METHOD).values()
         return (
             f"# the best of {len(order)} settings by nDCG@20 on validation pairs of {dataset}\n"
             f"[risk]\nupper_bound = {bound}\n\n"
             f"[training]\nlearning_rate = {rate}\nl2 = {l2}\n"
         )
 
-    def _ranked(self, findings: Findings, dataset: str) -> list[Record]:
-        """The records of all points, the best first."""
-        records = findings.records(self._points(findings.plan, dataset))
-        return sorted(records, key=_ndcg, reverse=True)
+    def _ranked(self, findings: Findings, preset: str, dataset: str) -> list[Record]:
+        """The records of all points of the ranges that were run, the best first."""
+        cells = _known_points(replace(findings.plan, whole_grid=True, chosen={}), preset, dataset)
+        return sorted(findings.records(cells), key=_ndcg, reverse=True)
 
-    def _remarks(self, findings: Findings, dataset: str, order: list[Record]) -> Iterator[str]:
+    def _remarks(
+        self, findings: Findings, preset: str, dataset: str, order: list[Record]
+    ) -> Iterator[str]:
+        plan = findings.plan
         if order:
-            yield (
-                f"{dataset_name(dataset)}: {_point(order[0])} is chosen, with a validation nDCG@20 "
-                f"of {figure(_ndcg(order[0]))}."
+            whole = (
+                f" of {len(list(points(WHOLE)))}" if preset == METHOD and not plan.is_quick else ""
             )
-        cells = list(self._points(findings.plan, dataset))
+            yield (
+                f"{dataset_name(dataset)}: {_point(order[0], preset)} is chosen, with a validation "
+                f"nDCG@20 of {figure(_ndcg(order[0]))}, the best of {len(order)}{whole} points."
+            )
+        cells = list(_points(plan, preset, dataset, self.grid(plan, preset)))
         missing = [cell for cell in cells if findings.record(cell) is None]
         if missing or not cells:
-            points = f"{len(missing)} of {len(cells)} points"
-            yield why_not_run(dataset, [points] if cells else [], findings.why_missing(missing))
+            some = f"{len(missing)} of {len(cells)} points"
+            yield why_not_run(dataset, [some] if cells else [], findings.why_missing(missing))
 
 
-def _values(record: Record) -> tuple[float, float, float]:
-    l2, bound, rate = (setting_in(record["settings"], name) for name in (L2, BOUND, RATE))
-    return l2, bound, rate
+def with_choices(plan: Plan, files: CellFiles) -> Plan:
+    """The plan with what its searches have chosen so far."""
+    return replace(plan, chosen=Search().choices(Findings(plan, files)))
 
 
-def _point(record: Record) -> str:
-    l2, bound, rate = _values(record)
-    return f"λ {l2:g}, D̄ {bound:g}, rate {rate:g}"
+@lru_cache(maxsize=64)
+def _known_points(plan: Plan, preset: str, dataset: str) -> tuple[Cell, ...]:
+    """All points of the ranges; there are hundreds, and several parts of a report ask for them."""
+    return tuple(_points(plan, preset, dataset, Search().grid(plan, preset)))
+
+
+def _points(plan: Plan, preset: str, dataset: str, grid: Grid) -> Iterator[Cell]:
+    for point in points(grid):
+        cell = plan.changed(preset, dataset, point)
+        if cell is not None:
+            yield cell
+
+
+def _values(record: Record, preset: str) -> dict[str, Value]:
+    names = WHOLE if preset == METHOD else RIVAL_GRIDS[preset]
+    return {name: setting_in(record["settings"], name) for name in names}
+
+
+def _point(record: Record, preset: str = METHOD) -> str:
+    return ", ".join(f"{_label(n)} {_plain(v)}" for n, v in _values(record, preset).items())
+
+
+def _label(setting: str) -> str:
+    names = {**LABELS, RATE: "rate", "batches.sampler.n_negatives": "negatives"}
+    return names[setting]
+
+
+def _plain(value: Value) -> str:
+    return value if isinstance(value, str) else f"{value:g}"
 
 
 def _ndcg(record: Record) -> float:
