@@ -20,9 +20,17 @@ from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import CheckpointError, ConfigError, DivergenceError, StoppedError
 from ratiorec.kernels import blocks as sparse_rows
 from ratiorec.kernels.blocks import deterministic_threads
+from ratiorec.losses.bpr import BPR
 from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.settings import Settings, SolverSettings, Training, TwoStageSettings, UserBatches
+from ratiorec.settings import (
+    PairBatches,
+    Settings,
+    SolverSettings,
+    Training,
+    TwoStageSettings,
+    UserBatches,
+)
 from ratiorec.solvers.settings import ItemKNN, PopularitySolver
 from ratiorec.training import fit as fitting
 from ratiorec.training.checkpoint import FILE, Checkpoints, FitState
@@ -220,6 +228,20 @@ def test_validation_happens_every_so_many_epochs_and_at_the_end(
     search = [record for record in fitted.history if record["phase"] == "search"]
     assert [r["epoch"] for r in search if "validation" in r] == epochs
     assert not any("validation" in r for r in fitted.history if r["phase"] == "refit")
+
+
+def test_the_refit_keeps_epochs_where_all_pairs_make_more_steps() -> None:
+    pairs = PairBatches(20)
+    settings = dataclasses.replace(LONG, risk=BPR(), batches=pairs)
+    fitted = fit(settings=settings)
+    search, refit = (
+        [record for record in fitted.history if record["phase"] == phase]
+        for phase in ("search", "refit")
+    )
+    judged = [record for record in search if "validation" in record]
+    best = max(judged, key=lambda record: record["validation"]["ndcg@20"])
+    assert refit[0]["step"] > search[0]["step"]  # steps of an epoch
+    assert fitted.n_epochs == best["epoch"] == refit[-1]["epoch"]
 
 
 def test_the_refit_trains_as_many_steps_on_all_pairs(whole: FitResult) -> None:

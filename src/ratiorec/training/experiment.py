@@ -71,8 +71,7 @@ def fit(
         options: Validation, refit, time budget, checkpoints.
         observe: Told of every step and epoch.
         stop_requested: Asked after every step; True saves a checkpoint and stops.
-        split: Pairs to train on and pairs to judge by, in place of a split that is drawn; not for
-            an automatic choice.
+        split: Pairs to train on and to judge by, in place of drawn ones; not with "auto".
     """
     started = time.monotonic()
     if settings is None:

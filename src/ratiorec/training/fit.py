@@ -1,7 +1,7 @@
 """From pairs to a trained model: early stopping on held-out pairs, then a refit on all pairs.
 
 The search trains on nine tenths of every user's pairs and asks the rest when to stop; the
-refit trains a fresh model on all pairs for as many steps. Every step is a point at which the
+refit trains a fresh model on all pairs for as many epochs. Every step is a point at which the
 fit can be saved and later continued to the same bits.
 """
 
@@ -256,7 +256,8 @@ class FitSession:
 
     def _last_step(self, run: TrainingRun, phase: str) -> int:
         if phase == "refit" and self.best is not None:
-            return int(self.best["step"])
+            before = self.best.get("steps_per_epoch", run.n_steps)  # all pairs may make more
+            return round(self.best["step"] * run.n_steps / before)
         return run.last_step
 
     def _train(self, run: TrainingRun, phase: str) -> None:
@@ -325,6 +326,7 @@ class FitSession:
         )
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
             self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
+            self.best |= {"steps_per_epoch": run.n_steps}
             self.best_scorer = scorer if self._keeps_best else None
             self._stale = 0
         else:

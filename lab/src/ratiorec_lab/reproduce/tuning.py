@@ -210,7 +210,7 @@ class Search:
             yield from self.tested_cells(plan, preset, dataset)
 
     def tested_cells(self, plan: Plan, preset: str, dataset: str) -> list[Cell]:
-        """The chosen settings for each seed; none before something was chosen, or in a quick run."""
+        """The chosen settings for each seed; none before a choice, or in a quick run."""
         chosen = plan.chosen.get((preset, dataset))
         return [] if chosen is None or plan.is_quick else list(plan.cells(preset, dataset, chosen))
 
