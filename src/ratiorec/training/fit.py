@@ -256,8 +256,7 @@ class FitSession:
 
     def _last_step(self, run: TrainingRun, phase: str) -> int:
         if phase == "refit" and self.best is not None:
-            before = self.best.get("steps_per_epoch", run.n_steps)  # all pairs may make more
-            return round(self.best["step"] * run.n_steps / before)
+            return round(self.best["step"] * run.n_steps / self.best.get("per_epoch", run.n_steps))
         return run.last_step
 
     def _train(self, run: TrainingRun, phase: str) -> None:
@@ -326,7 +325,7 @@ class FitSession:
         )
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
             self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
-            self.best |= {"steps_per_epoch": run.n_steps}
+            self.best |= {"per_epoch": run.n_steps}  # of which a refit on all pairs may have more
             self.best_scorer = scorer if self._keeps_best else None
             self._stale = 0
         else:
