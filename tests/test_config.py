@@ -244,7 +244,7 @@ def test_an_unknown_setting_is_refused_at_every_level(
 def test_the_refusal_of_a_setting_lists_those_that_there_are() -> None:
     assert (
         refusal({"batches": {"kind": "users", "size": 3}}).wanted
-        == "one of n_users, min_steps_per_epoch"
+        == "one of n_users, min_steps_per_epoch, deal"
     )
     none = refusal({"risk": {"kind": "density-ratio", "weights": {"kind": "uniform", "a": 1}}})
     assert none.wanted == "one of none: it has no settings"

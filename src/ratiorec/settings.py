@@ -31,13 +31,15 @@ class UserBatches:
     """Users uniformly without replacement; an epoch shows every user once.
 
     The users are dealt evenly over the fewest batches that hold at most `n_users` each, but over
-    `min_steps_per_epoch` at least, so that few users do not become one batch.
+    `min_steps_per_epoch` at least, so that few users do not become one batch. An "independent" deal
+    draws as many batches, each anew and of the full size, as the paper's algorithm has it.
     """
 
     name: ClassVar[str] = "users"
 
     n_users: int = 2500
     min_steps_per_epoch: int = 1
+    deal: Literal["even", "independent"] = "even"
 
     def __post_init__(self) -> None:
         require_range("batches.n_users", self.n_users, at_least=1)
@@ -48,10 +50,12 @@ class UserBatches:
         return max(1, min(self.n_users, -(-n_eligible // self.min_steps_per_epoch)))
 
     def __call__(self, data: Interactions, *, device: torch.device) -> UserEpochs:
+        from ratiorec.batches.static import IndependentEpochs
         from ratiorec.batches.users import UserEpochs
 
         del device  # dealt by numpy, and carried over batch by batch
-        return UserEpochs(data, self.batch_size(int(np.count_nonzero(data.user_degrees))))
+        kind = IndependentEpochs if self.deal == "independent" else UserEpochs
+        return kind(data, self.batch_size(int(np.count_nonzero(data.user_degrees))))
 
 
 @dataclass(frozen=True)

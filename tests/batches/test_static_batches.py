@@ -42,6 +42,26 @@ def test_an_epoch_shows_every_user_with_a_pair_and_fills_up_from_its_first(seed:
 
 
 @given(seed=seeds)
+def test_an_independent_deal_has_full_batches_of_different_users_on_every_device(seed: int) -> None:
+    data, even, rng = draw(seed)
+    size = even.dealt.batch_size
+    dealt = UserBatches(size, deal="independent")(data, device=CPU)
+    static = StaticEpochs(dealt, CPU)
+    eligible = np.flatnonzero(data.user_degrees)
+    state = rng.bit_generator.state
+    listed = [batch.users.numpy() for batch in dealt(rng)]
+    rng.bit_generator.state = state
+    drawn = [batch.users.numpy() for batch in static(rng)]
+    assert len(listed) == dealt.n_steps == -(-len(eligible) // size)
+    for users, same in zip(listed, drawn, strict=True):
+        assert users.tolist() == same.tolist()
+        assert (
+            len(users) == len(set(users.tolist())) == min(size, len(eligible)) == static.batch_size
+        )
+        assert set(users.tolist()) <= set(eligible.tolist())
+
+
+@given(seed=seeds)
 def test_a_completed_batch_says_what_a_listed_one_says(seed: int) -> None:
     data, epochs, rng = draw(seed)
     for dealt in epochs(rng):

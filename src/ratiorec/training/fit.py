@@ -256,7 +256,7 @@ class FitSession:
 
     def _last_step(self, run: TrainingRun, phase: str) -> int:
         if phase == "refit" and self.best is not None:
-            return round(self.best["step"] * run.n_steps / self.best.get("per_epoch", run.n_steps))
+            return int(run.n_steps * self.best["step"] / self.best.get("epoch", run.n_steps) + 0.5)
         return run.last_step
 
     def _train(self, run: TrainingRun, phase: str) -> None:
@@ -325,7 +325,7 @@ class FitSession:
         )
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
             self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
-            self.best |= {"per_epoch": run.n_steps}  # of which a refit on all pairs may have more
+            self.best |= {"epoch": run.n_steps}  # of which a refit on all pairs may have more
             self.best_scorer = scorer if self._keeps_best else None
             self._stale = 0
         else:
