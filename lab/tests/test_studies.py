@@ -194,3 +194,28 @@ def _some_pairs() -> Interactions:
         np.repeat(np.arange(60), 10),
         np.concatenate(lines),
     )
+
+
+def test_a_user_is_clamped_below_a_bound_of_the_users_own() -> None:
+    import torch
+
+    from ratiorec.losses.density_ratio import DensityRatio
+    from ratiorec.settings import UserBatches
+    from ratiorec.shapes import Embeddings
+    from ratiorec_lab.studies.clamp import of_batch, shares
+    from support.small_data import random_interactions
+
+    rng = np.random.default_rng(0)
+    data = random_interactions(rng, n_users=9, n_items=7, n_pairs=30)
+    batch = next(iter(UserBatches(9)(data, device=torch.device("cpu"))(rng)))
+    users = torch.from_numpy(rng.normal(0, 2, (len(batch.users), 3))).float()
+    items = torch.from_numpy(rng.normal(0, 2, (7, 3))).float()
+    found = of_batch(Embeddings(users, items), batch)
+
+    def risk(bound: float) -> float:
+        return float(DensityRatio(upper_bound=bound)(Embeddings(users, items), batch))
+
+    plain, top = risk(float("inf")), float(found.max())
+    assert risk(1.001 * top) == pytest.approx(plain, rel=1e-6)  # it acts on nobody
+    assert risk(0.9 * top) > plain * (1 + 1e-6 if plain > 0 else 1 - 1e-6)
+    assert shares(found, (0.9 * top,))["clamped"][f"{0.9 * top:g}"] > 0

@@ -39,7 +39,7 @@ class UserBatches:
 
     n_users: int = 2500
     min_steps_per_epoch: int = 1
-    deal: Literal["even", "independent"] = "even"
+    deal: Literal["even", "independent"] = field(default="even", metadata={"added_later": True})
 
     def __post_init__(self) -> None:
         require_range("batches.n_users", self.n_users, at_least=1)
@@ -268,7 +268,7 @@ class TwoStageSettings:
 
     first: Settings
     second: Settings
-    second_starts_from_first: bool = False
+    second_starts_from_first: bool = field(default=False, metadata={"added_later": True})
 
     def __post_init__(self) -> None:
         if not isinstance(self.second.risk, DensityRatio | WeightedDRE | WeightedPU):

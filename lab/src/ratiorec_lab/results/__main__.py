@@ -11,7 +11,7 @@ import functools
 import sys
 from pathlib import Path
 
-from ratiorec_lab.results import auto, install, performance, quality, soak
+from ratiorec_lab.results import auto, install, performance, quality, reproduction, soak
 from ratiorec_lab.results.summary import summary_table
 
 
@@ -32,6 +32,7 @@ def pages(root: Path) -> dict[Path, str]:
         docs / "rivals.md": {
             "rivals": quality.rivals_table(found),
             "alternatives": quality.alternatives_table(results),
+            "unstopped": reproduction.unstopped_table(results),
         },
         docs / "guide.md": {"intake": quality.intake_table(results)},
         docs / "performance.md": performance.tables(results),
@@ -39,7 +40,10 @@ def pages(root: Path) -> dict[Path, str]:
             "serving": performance.serving_table(results),
             "soak": soak.soak_part(results),
         },
-        docs / "reproduce.md": {"public-splits": quality.splits_table(results)},
+        docs / "reproduce.md": {
+            "public-splits": quality.splits_table(results),
+            **reproduction.tables(results),
+        },
     }
     return {
         page: functools.reduce(

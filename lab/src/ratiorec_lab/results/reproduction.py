@@ -1,0 +1,199 @@
+"""Tables of the page on the reproduction that no report has: judges, other data, clamped users."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ratiorec.presets import PRESETS
+from ratiorec_lab.reproduce.cells import VALIDATED
+from ratiorec_lab.reproduce.figures import MethodEffort, effort_of
+from ratiorec_lab.reproduce.plan import Findings, Plan
+from ratiorec_lab.reproduce.published import SELECTED_BY, dataset_name, method_name
+from ratiorec_lab.reproduce.records import CellFiles, validations
+from ratiorec_lab.reproduce.wording import figure
+from ratiorec_lab.tables import markdown_table
+
+Record = dict[str, Any]
+DATASETS = ("gowalla", "yelp2018", "amazon-cds", "amazon-book-75")
+
+
+def tables(results: Path) -> dict[str, str]:
+    """The tables by their names on the page."""
+    return {
+        "orders": orders_table(results),
+        "other-sets": other_sets_table(results),
+        "clamp": clamp_table(results),
+        "efficiency": efficiency_table(results),
+    }
+
+
+def _plan(results: Path) -> Findings:
+    files = CellFiles(results / "reproduce")
+    seeds = files.known_seeds(VALIDATED, DATASETS)
+    return Findings(Plan(VALIDATED, ("gowalla", "yelp2018"), tuple(seeds)), files)
+
+
+# Figure 1 in multiples
+
+
+def efficiency_table(results: Path) -> str:
+    """Time to convergence and of a whole fit, as multiples of DREGN-CF's."""
+    findings = _plan(results)
+    datasets = findings.plan.datasets
+    ours = {d: effort_of(findings, "dregn-cf", d) for d in datasets}
+    rows = []
+    for rival in ("lightgcn", "ngcf", "mult-vae", "enmf"):
+        multiples = (cell for d in datasets for cell in _multiples(rival, d, findings, ours))
+        rows.append([method_name(rival), *multiples])
+    kinds = ("to convergence", "whole fit")
+    return markdown_table(["", *(f"{dataset_name(d)}, {k}" for d in datasets for k in kinds)], rows)
+
+
+def _multiples(
+    rival: str, dataset: str, findings: Findings, ours: Mapping[str, MethodEffort]
+) -> Iterator[str]:
+    found, unit = effort_of(findings, rival, dataset), ours[dataset]
+    for value, base in ((found.seconds, unit.seconds), (found.whole_fit, unit.whole_fit)):
+        yield "" if value is None or not base else f"{value / base:.3g}"
+
+
+# Runs that something else than patience ended
+
+
+def unstopped_table(results: Path) -> str:
+    """Validation nDCG@20 over the last hundred epochs of runs that early stopping did not end."""
+    findings = _plan(results)
+    cells = (
+        cell
+        for dataset in findings.plan.datasets
+        for preset in ("lightgcn", "ngcf", "bpr-mf", "lightgcn-dns")
+        for cell in findings.plan.cells(preset, dataset)
+    )
+    rows = [
+        [f"`{one['preset']}` on {dataset_name(one['dataset'])}, seed {one['seed']}", *_end(one)]
+        for one in findings.records(cells)
+        if one["stopped_by"] != "no gain"
+    ]
+    headers = ["run", "ended by", "nDCG@20 over the last hundred epochs", "best at epoch", "last"]
+    return markdown_table(headers, rows)
+
+
+def _end(record: Record) -> list[str]:
+    judged = validations(record)
+    last = [v for v in judged if v.epoch > judged[-1].epoch - 100]
+    values = [v.metrics[SELECTED_BY] for v in last]
+    best = max(judged, key=lambda v: v.metrics[SELECTED_BY])
+    return [
+        record["stopped_by"],
+        f"{figure(min(values))} to {figure(max(values))}",
+        f"{best.epoch} of {judged[-1].epoch}",
+        figure(values[-1]),
+    ]
+
+
+# Orders of methods by three judges, from the files of the study `blend_ablation`.
+
+_TENTHS = ("random", "last")
+
+
+def orders_table(folder: Path) -> str:
+    """nDCG@20 of each model on a random tenth, on the last tenth and on test, with its rank."""
+    rows = []
+    for dataset in ("gowalla", "yelp2018"):
+        judged = _judged(folder, dataset)
+        ranks = {name: _ranks(found) for name, found in judged.items()}
+        for model in sorted(judged["test"], key=lambda one: ranks["test"][one]):
+            cells = (f"{figure(found[model])} ({ranks[j][model]})" for j, found in judged.items())
+            rows.append([dataset, f"`{model}`", *cells])
+        agreement = [_agreement(judged[name], judged["test"]) for name in _TENTHS]
+        rows.append([dataset, "rank correlation with test", *agreement, ""])
+    for path in sorted((folder / "presets").glob("*.json")):
+        found = json.loads(path.read_bytes())
+        both = [one for one in found["results"] if one["validation"] and one["test"]]
+        if found["dataset"] in DATASETS and all(o["validation_by"] == "random" for o in both):
+            validation = {one["preset"]: one["validation"][SELECTED_BY] for one in both}
+            test = {one["preset"]: one["test"][SELECTED_BY] for one in both}
+            name = f"rank correlation with test, {len(both)} presets"
+            rows.append([found["dataset"], name, _agreement(validation, test), "", ""])
+    return markdown_table(["data set", "model", "random tenth", "last tenth", "test"], rows)
+
+
+def _judged(folder: Path, dataset: str) -> dict[str, dict[str, float]]:
+    """Means over the runs for models that both ways of holding out have, by judge."""
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in (*_TENTHS, "test")}
+    for part in _TENTHS:
+        path = folder / f"bench-blend_ablation-{dataset}-{part}.json"
+        for run in json.loads(path.read_bytes())["result"]["runs"]:
+            for member in run["members"]:
+                if member.get("validation") and member.get("test"):
+                    name = member["name"]
+                    found[part].setdefault(name, []).append(member["validation"][SELECTED_BY])
+                    found["test"].setdefault(name, []).append(member["test"][SELECTED_BY])
+    shared = [name for name in found["test"] if all(name in found[part] for part in _TENTHS)]
+    mean = statistics.fmean
+    return {j: {name: mean(values[name]) for name in shared} for j, values in found.items()}
+
+
+def _ranks(found: Mapping[str, float]) -> dict[str, int]:
+    order = sorted(found, key=lambda name: found[name], reverse=True)
+    return {name: place for place, name in enumerate(order, 1)}
+
+
+def _agreement(one: Mapping[str, float], other: Mapping[str, float]) -> str:
+    """Spearman's correlation."""
+    ranks = _ranks(one), _ranks(other)
+    n, squares = len(one), sum((ranks[0][name] - ranks[1][name]) ** 2 for name in one)
+    return f"{1 - 6 * squares / (n * (n * n - 1)):.2f}"
+
+
+# Data sets that the paper does not have, from the files of the study `compare_all`.
+
+
+def other_sets_table(folder: Path) -> str:
+    """R@20 / nDCG@20 of every preset on test, one seed, where the paper has no figures."""
+    names = ("amazon-book-75", "amazon-cds")
+    found = {
+        name: {
+            one["preset"]: one
+            for one in json.loads((folder / "presets" / f"{name}.json").read_bytes())["results"]
+        }
+        for name in names
+    }
+    ours = {name: found[name]["dregn-cf"]["test"][SELECTED_BY] for name in names}
+    rows = [
+        [f"`{preset}`", *(_other_cell(found[name].get(preset), ours[name]) for name in names)]
+        for preset in PRESETS
+        if any(preset in found[name] for name in names)
+    ]
+    return markdown_table(["preset", *(f"{name} R@20 / nDCG@20" for name in names)], rows)
+
+
+def _other_cell(record: Record | None, ours: float) -> str:
+    """Bold where it is ahead of `dregn-cf`."""
+    if record is None or not record.get("test"):
+        return "not measured"
+    ndcg = record["test"][SELECTED_BY]
+    words = f"{figure(record['test']['recall@20'])} / {figure(ndcg)}"
+    return f"**{words}**" if round(ndcg, 4) > round(ours, 4) else words
+
+
+# Where the non-negative correction acts, from the file of the study `clamp`.
+
+
+def clamp_table(folder: Path) -> str:
+    """The share of users that each D̄ would clamp, after some epochs."""
+    result = json.loads((folder / "bench-clamp-gowalla.json").read_bytes())["result"]
+    shown = ("5", "10", "20", "30", "50", "60", "70", "90")
+    rows = [
+        [
+            f"{one['step']:,}",
+            *(f"{100 * one['clamped'][bound]:.2f} %" for bound in shown),
+            f"{one['largest_threshold']:.1f}",
+        ]
+        for one in result["epochs"]
+    ]
+    return markdown_table(["step", *(f"D̄ {b}" for b in shown), "acts on no one from D̄"], rows)

@@ -1,0 +1,66 @@
+"""Tables of the page on the reproduction, from made-up files."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ratiorec.files import write_json
+from ratiorec_lab.results.reproduction import clamp_table, orders_table, other_sets_table
+
+
+def metrics(ndcg: float) -> dict[str, float]:
+    return {"recall@20": 2 * ndcg, "ndcg@20": ndcg}
+
+
+def member(name: str, validation: float, test: float) -> dict[str, Any]:
+    return {"name": name, "validation": metrics(validation), "test": metrics(test)}
+
+
+def preset(name: str, validation: float, test: float | None) -> dict[str, Any]:
+    found = None if test is None else metrics(test)
+    return {
+        "preset": name,
+        "validation": metrics(validation),
+        "validation_by": "random",
+        "test": found,
+    }
+
+
+def test_models_are_ranked_by_each_judge_and_compared_with_test(tmp_path: Path) -> None:
+    judged = {"random": (0.1, 0.2, 0.3), "last": (0.3, 0.2, 0.1)}
+    for dataset in ("gowalla", "yelp2018"):
+        for part, values in judged.items():
+            members = [
+                member(name, value, test)
+                for name, value, test in zip("abc", values, (0.33, 0.22, 0.11), strict=True)
+            ]
+            path = tmp_path / f"bench-blend_ablation-{dataset}-{part}.json"
+            write_json(path, {"result": {"runs": [{"members": members}]}})
+    (tmp_path / "presets").mkdir()
+    lines = orders_table(tmp_path).splitlines()
+    assert lines[2] == "| gowalla | `a` | .1000 (3) | .3000 (1) | .3300 (1) |"
+    assert lines[5] == "| gowalla | rank correlation with test | -1.00 | 1.00 |  |"
+
+
+def test_what_is_ahead_of_the_method_is_bold_and_what_failed_is_said(tmp_path: Path) -> None:
+    (tmp_path / "presets").mkdir()
+    for name in ("amazon-book-75", "amazon-cds"):
+        found = [preset("dregn-cf", 0.1, 0.1), preset("ease", 0.1, 0.2), preset("wmf", 0.1, None)]
+        tied = preset("dregn-cf-fast", 0.1, 0.10001)
+        path = tmp_path / "presets" / f"{name}.json"
+        write_json(path, {"dataset": name, "results": [*found, tied]})
+    table = other_sets_table(tmp_path)
+    assert "| `ease` | **.4000 / .2000** | **.4000 / .2000** |" in table
+    assert "| `dregn-cf-fast` | .2000 / .1000 | .2000 / .1000 |" in table
+    assert "| `wmf` | not measured | not measured |" in table
+
+
+def test_clamped_users_are_shares_by_bound(tmp_path: Path) -> None:
+    bounds = ("5", "10", "20", "30", "50", "60", "70", "90")
+    one = {"step": 1200, "largest_threshold": 64.37, "clamped": dict.fromkeys(bounds, 0.0123)}
+    path = tmp_path / "bench-clamp-gowalla.json"
+    path.write_text(json.dumps({"result": {"epochs": [one]}}), encoding="utf-8")
+    row = clamp_table(tmp_path).splitlines()[-1]
+    assert row == f"| 1,200 | {' | '.join(['1.23 %'] * 8)} | 64.4 |"
