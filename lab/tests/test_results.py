@@ -140,3 +140,13 @@ def test_every_case_that_is_a_preset_can_be_measured_again() -> None:
             label = case["name"] if case["target"] == "step" else case["execution"]
             if case["target"] in ("step", "fit", "frontier"):
                 require_contenders([label.replace("+results/", f"+{RESULTS}/")])
+
+
+def test_figures_in_the_prose_on_the_reproduction_are_those_of_its_reports() -> None:
+    page = (RESULTS.parent / "docs" / "reproduce.md").read_text(encoding="utf-8")
+    start = page.index("## Where the order is not the paper's")
+    prose = page[start : page.index("**Efficiency.**")]
+    reports = "".join((REPRODUCED / f"report{end}.md").read_text() for end in ("", "-paper"))
+    figures = set(re.findall(r"(?<![\d.])\.\d{4}", prose))
+    assert len(figures) > 20
+    assert sorted(one for one in figures if one not in reports) == []

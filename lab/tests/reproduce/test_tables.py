@@ -181,3 +181,14 @@ def test_rows_far_below_the_full_method_are_held_against_it(files: CellFiles) ->
         remark for remark in shown.remarks if "the paper has (h) Full above (e) Uni-W" in remark
     ]
     assert len(swapped) == 2
+
+
+@pytest.mark.parametrize(("ndcg", "is_idle"), [(0.15405, True), (0.1530, False)])
+def test_a_correction_that_changes_nothing_is_called_idle(
+    files: CellFiles, ndcg: float, is_idle: bool
+) -> None:
+    know(files, "gowalla")
+    keep(files, GOWALLA.cells("dregn-cf", "gowalla"), test=metrics(0.154))
+    keep(files, GOWALLA.cells("dregn-cf-no-nn", "gowalla"), test=metrics(ndcg))
+    told = table("table-ablation", files, GOWALLA).remarks
+    assert any("the correction is idle" in remark for remark in told) == is_idle

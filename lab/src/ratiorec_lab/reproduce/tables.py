@@ -51,6 +51,9 @@ ROWS: Mapping[str, str] = MappingProxyType(
 CLOSE = ("dregn-cf-no-is", "dregn-cf-no-nn", FULL)  # to the full method, so only 1 % tells
 
 
+IDLE = 0.001  # a part that changes less than this does nothing
+
+
 @dataclass(frozen=True)
 class TableDatasets:
     """Table 1: users, items and pairs of every data set."""
@@ -211,7 +214,20 @@ class TableAblation:
         for dataset, metric in dict.fromkeys((f.dataset, f.metric) for f in figures):
             here = {f.method: f for f in figures if (f.dataset, f.metric) == (dataset, metric)}
             yield from self._relative_to_full(here)
+            yield from self._idle_correction(here)
         yield from remarks.of_table(figures)
+
+    def _idle_correction(self, here: dict[str, TableFigure]) -> Iterator[str]:
+        """Whether the non-negative correction does anything, seed by seed."""
+        full, without = here[ROWS[FULL]], here[ROWS["dregn-cf-no-nn"]]
+        pairs = list(zip(full.measured.values, without.measured.values, strict=False))
+        if not full.is_compared or not pairs:
+            return
+        largest = max(abs(one / other - 1) for one, other in pairs)
+        if largest < IDLE:
+            place = f"{dataset_name(full.dataset)}, {METRICS[full.metric]}"
+            told = f"differ by {100 * largest:.2f} % at most, seed by seed"
+            yield Remark(f"{place}: (d) and (h) {told}: the correction is idle.", DIFFERS)
 
     def _relative_to_full(self, here: dict[str, TableFigure]) -> Iterator[str]:
         """Whether the rows that the paper has far below the full method are below it."""
