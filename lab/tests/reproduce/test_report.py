@@ -23,7 +23,7 @@ from ratiorec_lab.reproduce.report import (
     named,
     write,
 )
-from ratiorec_lab.reproduce.tuning import SELECTION, WHOLE
+from ratiorec_lab.reproduce.tuning import SELECTION, WHOLE, with_choices
 from ratiorec_lab.reproduce.wording import difference_text, figure
 
 GOWALLA = Plan(datasets=("gowalla",))
@@ -270,7 +270,8 @@ def test_a_report_on_nothing_has_every_exhibit(tmp_path: Path) -> None:
 def test_every_cell_of_the_results_is_what_would_be_run_now(protocol: str) -> None:
     files = CellFiles(RESULTS)
     datasets = (*PAPER_DATASETS, STAND_IN)
-    plan = Plan(protocol, datasets, tuple(files.known_seeds(protocol, datasets)))
+    seeds = tuple(files.known_seeds(protocol, datasets))
+    plan = with_choices(Plan(protocol, datasets, seeds, whole_grid=True), files)
     used = {files.record_path(c) for c in cells_of(named(ALL), plan) if files.finished(c)}
     assert set((RESULTS / "cells" / protocol).rglob("*.json")) - used == set()
 
