@@ -54,7 +54,7 @@ def test_the_time_is_told_or_steps_by_their_time() -> None:
     assert EFFICIENCY["dregn-cf", "gowalla"].seconds is None
 
 
-# The numbers once more, typed from the paper with their places: facts alone, no words of it
+# The numbers once more, taken from the paper's text with their places: facts alone, no words
 
 
 def paper_numbers(place: str) -> list[tuple[str, str, str, float]]:

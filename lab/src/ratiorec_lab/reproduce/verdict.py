@@ -864,4 +864,4 @@ def summary(found: Sequence[Verdict]) -> str:
     """How many claims have each status, in a sentence."""
     counts = {status: sum(one.status == status for one in found) for status in STATUSES}
     told = ", ".join(f"{n} {status}" for status, n in counts.items())
-    return f"{len(found)} claims of the paper: {told}."
+    return f"{len(found)} statements, the paper's and some beside them that say so: {told}."
