@@ -61,6 +61,7 @@ def test_what_must_hold_is_told_from_the_answers() -> None:
     assert found["failed_requests"] == 0
     # the first quarter warms up
     assert found["memory_away_from_its_median_percent"] == {PLAIN: 2, WITH_LONG: 0}
+    assert found["memory_growth_percent"] == 2.04  # from 98 to 100
     assert found["p99_ratio_of_median_spans"] == round(
         24 / 23, 2
     )  # of 20, 22, … 26 and 21, 23, … 27
@@ -108,6 +109,7 @@ def test_the_page_has_a_table_a_sentence_and_a_plot(tmp_path: Path) -> None:
     )
     assert "30 minutes on 2 cores (a chip), gowalla, dregn-cf-fast: 90 updates" in part
     assert "**1.5 times**" in part
+    assert "Memory grew by **+2.0 %**" in part
     ((name, image),) = page.images(tmp_path).items()
     assert f"]({name})" in part
     assert len(re.findall("<svg", image)) >= 2

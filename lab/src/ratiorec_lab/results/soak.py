@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ratiorec_lab.loopback import PLAIN, WITH_LONG
+from ratiorec_lab.studies.soak import growth
 from ratiorec_lab.tables import markdown_table
 
 IMAGE = "soak.svg"
@@ -30,16 +31,16 @@ def soak_part(folder: Path) -> str:
         [kind, *(_told(result["requests"][phase].get(kind)) for phase in (PLAIN, WITH_LONG))]
         for kind in kinds
     ]
-    lowest, highest = memory["settled_mb"][PLAIN]
-    spread = holds["memory_away_from_its_median_percent"][PLAIN]
+    (lowest, highest), (_, most) = (memory["settled_mb"][phase] for phase in (PLAIN, WITH_LONG))
     about = (
         f"{result['minutes']:.0f} minutes on {machine['cores']} cores ({machine['processor']}), "
         f"{result['model']['source']}: {updates['done']} updates, {updates['versions_seen']} "
         f"models seen by clients, **{holds['failed_requests']} valid requests failed**, p99 of the "
-        f"short ones **{holds['p99_ratio']:g} times** as long beside long ones. Memory was "
-        f"{lowest:,.0f} to {highest:,.0f} MB without long requests, after warming up (at most "
-        f"{spread:g} % from its median), {memory['settled_mb'][WITH_LONG][1]:,.0f} MB with them, "
-        f"and {memory['most_while_swapping_mb']:,.0f} MB while two models were held."
+        f"short ones **{holds['p99_ratio']:g} times** as long beside long ones. Memory grew by "
+        f"**{growth(result['timeline']):+.1f} %** between the first and the last third (medians "
+        f"without long requests; readings from {lowest:,.0f} to {highest:,.0f} MB, the highest "
+        f"beside an update that had not ended). It reached {most:,.0f} MB with long requests and "
+        f"{memory['most_while_swapping_mb']:,.0f} MB with two models."
     )
     image = f"![Latency of short requests and memory of the server over time]({IMAGE})"
     return "\n\n".join([markdown_table(["kind of request", PLAIN, WITH_LONG], rows), about, image])

@@ -271,6 +271,7 @@ def figures(crowd: Crowd, timeline: Sequence[dict[str, Any]]) -> dict[str, Any]:
                 phase: round(100 * max(abs(mb / np.median(of) - 1) for mb in of), 2)
                 for phase, of in settled.items()
             },
+            "memory_growth_percent": growth(timeline),
             "faults_of_malformed_and_slow": sum(faults.values()),
         },
         "memory": {
@@ -280,6 +281,17 @@ def figures(crowd: Crowd, timeline: Sequence[dict[str, Any]]) -> dict[str, Any]:
         "requests": kinds,
         "malformed_and_slow": dict(sorted(crowd.misbehaved.items())),
     }
+
+
+def growth(timeline: Sequence[dict[str, Any]]) -> float:
+    """Percent between the median memory of the first third after warming up and of the last.
+
+    Without long requests. Medians: an update that is slow holds two models at a reading.
+    """
+    plain = [row["resident_mb"] for row in timeline if row["phase"] == PLAIN]
+    settled = plain[max(1, len(plain) // 10) :]
+    first, *_, last = np.array_split(settled, 3)
+    return round(100 * float(np.median(last) / np.median(first) - 1), 2)
 
 
 def options() -> argparse.ArgumentParser:
