@@ -12,7 +12,7 @@ from ratiorec_lab.loopback import PLAIN, WITH_LONG, Crowd
 from ratiorec_lab.results import soak as page
 from ratiorec_lab.studies.soak import figures, measure, options
 
-SHORT_FORM = "--data synthetic --minutes 0.6 --phase-seconds 9 --swap-seconds 9 --rate 20"
+SHORT_FORM = "--data synthetic --minutes 3 --phase-seconds 30 --swap-seconds 15 --rate 20"
 
 
 def test_everything_at_once_fails_no_valid_request() -> None:
@@ -25,9 +25,8 @@ def test_everything_at_once_fails_no_valid_request() -> None:
     assert all(of["answered"] for of in kinds)
     assert found["must_hold"]["faults_of_malformed_and_slow"] == 0, found["malformed_and_slow"]
     assert found["faults_in_the_log"] == 0
-    away = found["must_hold"]["memory_away_from_its_median_percent"]
-    assert away[PLAIN] < 15, found["timeline"]
-    assert found["updates"]["done"] >= 2
+    assert found["must_hold"]["memory_growth_percent"] < 15, found["timeline"]
+    assert found["updates"]["done"] >= 5
     assert found["updates"]["versions_seen"] >= 3  # and clients have had answers from each
     assert {*found["requests"][PLAIN]} >= {"user", "history", "search"}
     assert {*found["requests"][WITH_LONG]} >= {"why", "many histories"}

@@ -290,8 +290,8 @@ def growth(timeline: Sequence[dict[str, Any]]) -> float:
     """
     plain = [row["resident_mb"] for row in timeline if row["phase"] == PLAIN]
     settled = plain[max(1, len(plain) // 10) :]
-    first, *_, last = np.array_split(settled, 3)
-    return round(100 * float(np.median(last) / np.median(first) - 1), 2)
+    n = max(1, len(settled) // 3)
+    return round(100 * float(np.median(settled[-n:]) / np.median(settled[:n]) - 1), 2)
 
 
 def options() -> argparse.ArgumentParser:
