@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
 
 import ratiorec
 
@@ -228,3 +229,20 @@ def test_text_files_are_read_and_written_as_utf_8() -> None:
             if node.func.attr in ("read_text", "write_text"):
                 source = ast.unparse(node)
                 assert "encoding" in source or "/proc/" in source, (path, source)
+
+
+def test_the_image_of_the_server_is_installed_by_hashes_of_what_the_package_needs() -> None:
+    locked = (ROOT / "requirements-serve.txt").read_text(encoding="utf-8")
+    pinned = dict(
+        re.findall(r"^([a-z0-9.-]+)==(\S+) \\\n    --hash=sha256:[0-9a-f]{64}", locked, re.M)
+    )
+    assert len(pinned) == locked.count("==")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for wanted in [*project["dependencies"], *project["optional-dependencies"]["serve"]]:
+        requirement = Requirement(wanted)
+        assert requirement.specifier.contains(pinned[requirement.name.replace("_", "-")])
+    constraints = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    for name, version in re.findall(r"^([A-Za-z0-9._-]+)==(\S+)$", constraints, re.M):
+        assert pinned.get(name.lower().replace("_", "-"), version) == version, name
+    dockerfile = (ROOT / "Dockerfile.serve").read_text(encoding="utf-8")
+    assert "--require-hashes -r requirements-serve.txt" in dockerfile
