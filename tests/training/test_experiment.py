@@ -97,6 +97,15 @@ def test_the_test_part_never_influences_the_model(model: Artifact) -> None:
     assert none.card["test"] is None
 
 
+def test_pairs_to_judge_by_are_taken_as_given_and_refused_by_an_automatic_choice() -> None:
+    split = RatioSplit(0.3)(DATASET.train, rng=np.random.default_rng(1))
+    judged = int(np.count_nonzero(split.held_out.user_degrees))
+    model = quick(DATASET.train, FitOptions(refit=False), split=split)
+    assert model.card["validation_users"] == judged
+    with pytest.raises(ConfigError, match="draws its own validation pairs"):
+        quick(settings=AutoSettings(), split=split)
+
+
 def test_the_card_holds_the_figures_of_the_test_part(model: Artifact) -> None:
     assert DATASET.test is not None
     report = model.evaluate(DATASET.test)

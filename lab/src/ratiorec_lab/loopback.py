@@ -98,8 +98,7 @@ async def serving(
         assert process.stdout is not None
         line = await process.stdout.readline()
         port = int(json.loads(line)["address"].rsplit(":", 1)[1])
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
+        connection = await connected(port, [])
         status, body = await connection.ask(f"/v1/recommend/{user}")
         assert status == 200, body
         assert connection.transport is not None
@@ -129,6 +128,17 @@ _MALFORMED = (
     b"GET /v1/recommend/nobody%00 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
     b"PUT /v1/recommend/0 HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n",
 )
+
+
+async def connected(port: int, resting: list[Connection]) -> Connection:
+    """One of the connections that rest and are still open, or a new one."""
+    while resting:
+        connection = resting.pop()
+        if connection.transport is not None:
+            return connection
+    loop = asyncio.get_running_loop()
+    _, connection = await loop.create_connection(Connection, "127.0.0.1", port)
+    return connection
 
 
 @dataclass
@@ -228,7 +238,7 @@ class Crowd:
         phase = self.phase
         try:
             async with asyncio.timeout(_PATIENCE):
-                connection = await self._connection()
+                connection = await connected(self._port, self._resting)
                 status, body, head = await connection.send(request)
         except (OSError, TimeoutError) as error:
             self._answers(phase, kind).failed[type(error).__name__] += 1
@@ -263,15 +273,6 @@ class Crowd:
 
     def _answers(self, phase: str, kind: str) -> Answers:
         return self.answers.setdefault((phase, kind), Answers())
-
-    async def _connection(self) -> Connection:
-        while self._resting:
-            connection = self._resting.pop()
-            if connection.transport is not None:
-                return connection
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(Connection, "127.0.0.1", self._port)
-        return connection
 
     async def _misbehave(self, sent: bytes, *, drip: bool = False) -> None:
         """Count by status what the server says to it; a refusal is right, a fault is not."""

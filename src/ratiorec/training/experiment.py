@@ -17,7 +17,7 @@ from ratiorec.config import preset as preset_settings
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset, Interactions, require_trainable
 from ratiorec.data.split import Split
-from ratiorec.errors import DeviceError, StorageError
+from ratiorec.errors import ConfigError, DeviceError, StorageError
 from ratiorec.machine import (
     Device,
     Processor,
@@ -71,7 +71,10 @@ def fit(
         options: Validation, refit, time budget, checkpoints.
         observe: Told of every step and epoch.
         stop_requested: Asked after every step; True saves a checkpoint and stops.
-        split: Pairs to train on and to judge by, in place of drawn ones; not with "auto".
+        split: Pairs to train on and to judge by, in place of drawn ones.
+
+    Raises:
+        ConfigError: There is a `split` for settings that draw their own, as "auto" does.
     """
     started = time.monotonic()
     if settings is None:
@@ -87,6 +90,13 @@ def fit(
     run: FitSession | AutoSession
     context: Any = {"seed": seed, "device": place, "observe": log, "stop_requested": stop_requested}
     if isinstance(settings, AutoSettings | BlendSettings):
+        if split is not None:
+            raise ConfigError(
+                "an automatic choice draws its own validation pairs",
+                where="split",
+                found="pairs to judge by",
+                wanted="none, or the preset of a single model",
+            )
         run = AutoSession(dataset.train, settings, options, **context)
     else:
         run = FitSession(dataset.train, settings, options, split=split, **context)

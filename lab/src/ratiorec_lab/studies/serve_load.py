@@ -36,7 +36,7 @@ from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import BlendMember, BlendSettings
 from ratiorec.training.blending import narrowed
 from ratiorec_lab.bench.random_data import dense_pairs, random_model
-from ratiorec_lab.loopback import Connection, Server, serving
+from ratiorec_lab.loopback import Connection, Server, connected, serving
 from ratiorec_lab.studies.study import parser, tell
 
 N_USERS, N_ITEMS, DIMENSION = 29_858, 40_981, 64
@@ -117,7 +117,7 @@ class Clients:
         """One recommendation for a random user; False when nobody listens any more."""
         started = time.perf_counter() if since is None else since
         try:
-            connection = await self._connection()
+            connection = await connected(self._port, self._resting)
         except OSError:
             self.tally.refused_connections += 1
             return False
@@ -134,15 +134,6 @@ class Clients:
         if connection.transport is not None:
             self._resting.append(connection)
         return True
-
-    async def _connection(self) -> Connection:
-        while self._resting:
-            connection = self._resting.pop()
-            if connection.transport is not None:
-                return connection
-        loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(Connection, "127.0.0.1", self._port)
-        return connection
 
     def close(self) -> None:
         for connection in self._resting:
