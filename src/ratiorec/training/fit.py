@@ -256,7 +256,7 @@ class FitSession:
 
     def _last_step(self, run: TrainingRun, phase: str) -> int:
         if phase == "refit" and self.best is not None:
-            return round(run.n_steps * self.best["step"] / self.best.get("n_steps", run.n_steps))
+            return int(run.n_steps * self.best["step"] / self.best.get("epoch", run.n_steps) + 0.5)
         return run.last_step
 
     def _train(self, run: TrainingRun, phase: str) -> None:
@@ -324,8 +324,8 @@ class FitSession:
             scorer, self.split.train, self.split.held_out, device=self.device
         )
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
-            found = {"step": run.step, "n_steps": run.n_steps, "kind": scorer.kind}
-            self.best = {**found, "metrics": metrics}
+            self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
+            self.best |= {"epoch": run.n_steps}  # of which a refit on all pairs may have more
             self.best_scorer = scorer if self._keeps_best else None
             self._stale = 0
         else:
