@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import torch
 
     from ratiorec.batches.pairs import Draw, PairEpochs
-    from ratiorec.batches.users import UserEpochs
+    from ratiorec.batches.users import Deal, UserEpochs
     from ratiorec.data.interactions import Interactions
 
 
@@ -50,12 +50,17 @@ class UserBatches:
         return max(1, min(self.n_users, -(-n_eligible // self.min_steps_per_epoch)))
 
     def __call__(self, data: Interactions, *, device: torch.device) -> UserEpochs:
-        from ratiorec.batches.static import IndependentEpochs
         from ratiorec.batches.users import UserEpochs
 
         del device  # dealt by numpy, and carried over batch by batch
-        kind = IndependentEpochs if self.deal == "independent" else UserEpochs
-        return kind(data, self.batch_size(int(np.count_nonzero(data.user_degrees))))
+        size = self.batch_size(int(np.count_nonzero(data.user_degrees)))
+        return UserEpochs(data, size, self.dealing())
+
+    def dealing(self) -> Deal:
+        """Who is in which batch, as a part."""
+        from ratiorec.batches.users import EvenDeal, IndependentDeal
+
+        return IndependentDeal() if self.deal == "independent" else EvenDeal()
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ratiorec.batches.users import Batch, UserEpochs
@@ -24,24 +23,6 @@ from ratiorec.shapes import UserIndex
 # sums over a batch's users stay within so many standard deviations, or the places are added to
 DEVIATIONS_OF_ROOM = 5
 PLACES_AT_A_TIME = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class IndependentEpochs(UserEpochs):
-    """Batches of exactly `batch_size` users, each drawn anew without replacement (theory: P2).
-
-    This is the paper's Algorithm 1 to the letter: a user may come twice in an epoch, or not at all.
-    """
-
-    def __call__(self, rng: np.random.Generator) -> Iterator[Batch]:
-        for users in self.drawn(rng):
-            yield self.batch(users)
-
-    def drawn(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """The users of each batch of an epoch."""
-        size = min(self.batch_size, len(self.eligible))
-        draws = (rng.choice(self.eligible, size, replace=False) for _ in range(self.n_steps))
-        return np.stack(list(draws))
 
 
 @dataclass(frozen=True)
@@ -77,19 +58,10 @@ class StaticEpochs:
     @cached_property
     def batch_size(self) -> int:
         """Users in each batch."""
-        if isinstance(self.dealt, IndependentEpochs):
-            return min(self.dealt.batch_size, len(self.dealt.eligible))
-        return -(-len(self.dealt.eligible) // self.n_steps)
-
-    def _rows(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        if isinstance(self.dealt, IndependentEpochs):
-            return self.dealt.drawn(rng)
-        users = rng.permutation(self.dealt.eligible)
-        users = np.concatenate([users, users[: self.n_steps * self.batch_size - len(users)]])
-        return users.reshape(self.n_steps, self.batch_size)
+        return int(self.dealt.of_one_size(np.random.default_rng(0)).shape[1])
 
     def __call__(self, rng: np.random.Generator) -> Iterator[DealtUsers]:
-        rows = self._rows(rng)
+        rows = self.dealt.of_one_size(rng)
         n_positives = self.dealt.data.user_degrees[rows].sum(1)
         on_device = torch.from_numpy(rows).to(self.device, non_blocking=True)
         for batch, needed in zip(on_device, n_positives.tolist(), strict=True):
@@ -156,7 +128,7 @@ class StaticEpochs:
 
     @cached_property
     def _inclusion(self) -> Tensor:
-        inclusion = self.dealt.inclusion(self.batch_size)
+        inclusion = self.dealt.inclusions(self.batch_size)
         return torch.from_numpy(inclusion).to(self.device, torch.float32)
 
 

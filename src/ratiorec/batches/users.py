@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
 
@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ratiorec.data.interactions import Interactions, inclusion_probability
-from ratiorec.shapes import ItemIndex, PerItem, PerPositive, PerUser, PositiveIndex, UserIndex
+from ratiorec.shapes import (
+    ItemIndex,
+    PerItem,
+    PerPositive,
+    PerUser,
+    PositiveIndex,
+    Scalar,
+    UserIndex,
+)
 
 
 class ItemGroup(NamedTuple):
@@ -55,6 +63,10 @@ class Epochs(Protocol):
         """The batch as risks read it; where it takes work, the work is part of the step."""
 
 
+def _as_it_is(value: Tensor) -> Tensor:
+    return value
+
+
 @dataclass(frozen=True)
 class Batch:
     """U_B, I_B and the positives between them (theory: P2).
@@ -62,6 +74,9 @@ class Batch:
     Positive p is the pair of user `users[rows[p]]` and item `candidates[columns[p]]`;
     `rows` is sorted. A place whose row is beyond the last user is spare and counts for nothing,
     as does a candidate with inclusion 0.
+
+    Processes that train together share a batch: each lists its own of the `n_sharing` users, all
+    list the same candidates, and `total` adds up what each has. A loss is then a sum of parts.
     """
 
     users: UserIndex
@@ -73,6 +88,17 @@ class Batch:
     inclusion: PerItem  # s(i) of each candidate
     pair_weights: PerPositive | None = None  # c_ui of each positive; None where all are 1
     lists_all_items: bool = False  # in their order, as candidates
+    n_sharing: int | None = None  # |U_B| where others list users of it too
+    total: Callable[[Tensor], Tensor] = _as_it_is
+
+    @property
+    def share(self) -> float:
+        """The share of the batch's users that are listed here."""
+        return 1.0 if self.n_sharing is None else len(self.users) / self.n_sharing
+
+    def mean(self, values: PerUser) -> Scalar:
+        """What the users listed here add to the mean over the whole batch."""
+        return values.sum() / (self.n_sharing or len(self.users))
 
     @property
     def item_groups(self) -> tuple[ItemGroup, ...]:
@@ -96,12 +122,63 @@ class Batch:
         return replace(self, **moved)
 
 
+class Deal(Protocol):
+    """Who is in which batch of an epoch."""
+
+    def __call__(
+        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
+    ) -> Sequence[NDArray[np.int64]]:
+        """The users of `n_steps` batches of at most `most` users."""
+
+    def of_one_size(
+        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """The same with equally many users in every batch [n_steps, n]."""
+
+
+class EvenDeal:
+    """Every user once, in batches whose sizes differ by one at most."""
+
+    def __call__(
+        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
+    ) -> list[NDArray[np.int64]]:
+        return np.array_split(rng.permutation(users), n_steps)
+
+    def of_one_size(
+        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """The last batch is filled up from the first."""
+        dealt = rng.permutation(users)
+        n_missing = -len(users) % n_steps
+        return np.concatenate([dealt, dealt[:n_missing]]).reshape(n_steps, -1)
+
+
+class IndependentDeal:
+    """Batches of full size, each drawn anew without replacement (theory: P2).
+
+    This is the paper's Algorithm 1 to the letter: a user may come twice in an epoch, or not at all.
+    """
+
+    def __call__(
+        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
+    ) -> list[NDArray[np.int64]]:
+        size = min(most, len(users))
+        return [rng.choice(users, size, replace=False) for _ in range(n_steps)]
+
+    def of_one_size(
+        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
+    ) -> NDArray[np.int64]:
+        """The same: all are of full size."""
+        return np.stack(self(users, n_steps, most, rng))
+
+
 @dataclass(frozen=True, eq=False)
 class UserEpochs:
     """The batches of one set of pairs; calling it deals one epoch."""
 
     data: Interactions
-    batch_size: int
+    batch_size: int  # at most
+    deal: Deal = field(default_factory=EvenDeal)
 
     same_shape: ClassVar[bool] = False
 
@@ -116,46 +193,93 @@ class UserEpochs:
         return -(-len(self.eligible) // self.batch_size)
 
     @cached_property
-    def _known_inclusions(self) -> dict[int, NDArray[np.float64]]:
-        return {}
-
-    def inclusion(self, n_drawn: int) -> NDArray[np.float64]:
-        """s(i) of every item; an even deal has two batch sizes at most, so few are kept."""
-        known = self._known_inclusions
-        if n_drawn not in known:
-            known[n_drawn] = inclusion_probability(
-                self.data.item_degrees, n_users=len(self.eligible), n_drawn=n_drawn
-            )
-        return known[n_drawn]
+    def inclusions(self) -> Inclusions:
+        """How likely each item is to come up."""
+        return Inclusions(self.data.item_degrees, len(self.eligible))
 
     def __call__(self, rng: np.random.Generator) -> Iterator[Batch]:
-        for users in np.array_split(rng.permutation(self.eligible), self.n_steps):
+        for users in self.deal(self.eligible, self.n_steps, self.batch_size, rng):
             yield self.batch(users)
+
+    def of_one_size(self, rng: np.random.Generator) -> NDArray[np.int64]:
+        """The users of each batch of an epoch, equally many in each."""
+        return self.deal.of_one_size(self.eligible, self.n_steps, self.batch_size, rng)
 
     def complete(self, dealt: Batch) -> Batch:
         """The same: it was dealt complete."""
         return dealt
 
     def batch(self, users: NDArray[np.int64]) -> Batch:
-        """All positives of these users."""
-        data = self.data
+        """All positives of these users, and the items that any of them has for candidates."""
+        positives = Positives.of(self.data, users)
+        came_up = positives.marked(self.data.n_items)
+        return positives.batch(users, came_up, self.data.item_degrees, self.inclusions(len(users)))
+
+
+@dataclass
+class Inclusions:
+    """s(i) of every item; an even deal has two batch sizes at most, so few are kept."""
+
+    item_degrees: NDArray[np.int64]
+    n_users: int
+    _known: dict[int, NDArray[np.float64]] = field(default_factory=dict)
+
+    def __call__(self, n_drawn: int) -> NDArray[np.float64]:
+        """Where so many users are drawn."""
+        if n_drawn not in self._known:
+            self._known[n_drawn] = inclusion_probability(
+                self.item_degrees, n_users=self.n_users, n_drawn=n_drawn
+            )
+        return self._known[n_drawn]
+
+
+class Positives(NamedTuple):
+    """The pairs of some users, listed one after another."""
+
+    degrees: NDArray[np.int64]  # of each user
+    rows: NDArray[np.int64]
+    items: NDArray[np.int32]
+    weights: NDArray[np.float32] | None
+
+    @classmethod
+    def of(cls, data: Interactions, users: NDArray[np.int64]) -> Positives:
+        """All that `data` has of these users."""
         degrees = data.user_degrees[users]
         rows = np.repeat(np.arange(len(users)), degrees)
         offsets = np.arange(len(rows)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
         places = data.indptr[users][rows] + offsets
-        items, weights = data.indices[places], data.relative_weights
-        n_items = len(data.item_degrees)
-        place = np.zeros(n_items, dtype=np.int64)
-        place[items] = 1
-        candidates = np.flatnonzero(place)
+        weights = data.relative_weights
+        return cls(
+            degrees, rows, data.indices[places], None if weights is None else weights[places]
+        )
+
+    def marked(self, n_items: int) -> NDArray[np.uint8]:
+        """1 for every item that is among them."""
+        came_up = np.zeros(n_items, np.uint8)
+        came_up[self.items] = 1
+        return came_up
+
+    def batch(
+        self,
+        users: NDArray[np.int64],
+        came_up: NDArray[np.uint8],
+        item_degrees: NDArray[np.int64],
+        inclusion: NDArray[np.float64],
+        **shared: Any,
+    ) -> Batch:
+        """The batch of these users with the candidates that came up; `shared` are fields of it."""
+        n_items = len(item_degrees)
+        candidates = np.flatnonzero(came_up)
+        place = np.empty(n_items, np.int64)
         place[candidates] = np.arange(len(candidates))
         return Batch(
             users=torch.from_numpy(users),
             candidates=torch.from_numpy(candidates),
-            rows=torch.from_numpy(rows),
-            columns=torch.from_numpy(place[items]),
-            prior=torch.from_numpy(degrees / n_items).float(),
-            popularity=torch.from_numpy(data.item_degrees[candidates]).float(),
-            inclusion=torch.from_numpy(self.inclusion(len(users))[candidates]).float(),
-            pair_weights=None if weights is None else torch.from_numpy(weights[places]),
+            rows=torch.from_numpy(self.rows),
+            columns=torch.from_numpy(place[self.items]),
+            prior=torch.from_numpy(self.degrees / n_items).float(),
+            popularity=torch.from_numpy(item_degrees[candidates]).float(),
+            inclusion=torch.from_numpy(inclusion[candidates]).float(),
+            pair_weights=None if self.weights is None else torch.from_numpy(self.weights),
+            **shared,
         )

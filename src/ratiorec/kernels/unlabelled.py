@@ -303,7 +303,8 @@ class _CorrectedMean(torch.autograd.Function):
     ) -> Tensor:
         value, to_users, to_items = compute(users, items, term, bound)
         ctx.save_for_backward(to_users, to_items, value <= bound)
-        return non_negative(value, bound).mean()
+        # of no users, which a part of a batch may have, it is 0
+        return non_negative(value, bound).sum() / max(1, len(value))
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:

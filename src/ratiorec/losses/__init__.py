@@ -24,12 +24,15 @@ class Loss(ABC):
     `uses_weights` counts a pair by its weight in the batch. One that `supports_cuda_graph` never
     waits for the device (`.item()`, a boolean index), and ignores candidates with inclusion 0 and
     positives whose row lies behind the last user: then a GPU replays recorded steps of one shape.
+    One that `adds_up_over_users` gives what the users listed in a batch add to the mean over the
+    whole of it (`Batch.mean`, `Batch.share`), so that processes may share a batch.
     """
 
     name: ClassVar[str]
     needs: ClassVar[Literal["users", "pairs"]] = "users"
     uses_weights: ClassVar[bool] = False
     supports_cuda_graph: ClassVar[bool] = False
+    adds_up_over_users: ClassVar[bool] = False
 
     @abstractmethod
     def __call__(self, embeddings: Embeddings, batch: Any) -> Scalar:

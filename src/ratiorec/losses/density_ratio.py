@@ -234,6 +234,7 @@ class DensityRatio(Loss):
     name: ClassVar[str] = "density-ratio"
     uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
+    adds_up_over_users: ClassVar[bool] = True
 
     generator: AnyGenerator = "least-squares"
     link: LinkName = "softplus"
@@ -275,7 +276,7 @@ class DensityRatio(Loss):
         unlabelled = corrected_mean(users, items, term, bound, backend=self.backend)
         if mixing:
             split, unlabelled = (1 - mixing) * split, (1 - mixing) * unlabelled
-        return (split + gain).mean() + unlabelled
+        return batch.mean(split + gain) + batch.share * unlabelled
 
     def _divergence(self) -> tuple[Generator, float]:
         """f, and the share α of positives in the denominator of the ratio (theory: B7)."""

@@ -31,6 +31,7 @@ class Softmax(Loss):
     name: ClassVar[str] = "softmax"
     uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
+    adds_up_over_users: ClassVar[bool] = True
 
     temperature: float = 0.1
     user_weighting: Literal["pairs", "users"] = "pairs"
@@ -56,7 +57,7 @@ class Softmax(Loss):
         weights = batch.weighted(self._weights(embeddings, scores.detach(), batch.rows))
         (total,) = user_sums([weights], batch.rows, len(users))
         shares = total if self.user_weighting == "pairs" else (total > 0).to(total.dtype)
-        shares = shares / shares.sum()
+        shares = shares / batch.total(shares.sum())
         gain = self._gain(scores, weights, batch.rows, len(users))
         backend = self.backend
         spread = weighted_log_totals(users / self.temperature, items, shares, backend=backend)

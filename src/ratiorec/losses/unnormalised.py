@@ -27,6 +27,7 @@ class WeightedDRE(Loss):
     name: ClassVar[str] = "weighted-dre"
     uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
+    adds_up_over_users: ClassVar[bool] = True
 
     link: LinkName = "softplus"
     weights: Weights = field(default_factory=UniformWeights)
@@ -34,7 +35,8 @@ class WeightedDRE(Loss):
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
         square, product = _labelled(self, embeddings, batch)
-        return (batch.prior * square - 2 * product).mean() + _unlabelled(self, embeddings, batch)
+        labelled = batch.mean(batch.prior * square - 2 * product)
+        return labelled + batch.share * _unlabelled(self, embeddings, batch)
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,7 @@ class WeightedPU(Loss):
     name: ClassVar[str] = "weighted-pu"
     uses_weights: ClassVar[bool] = True
     supports_cuda_graph: ClassVar[bool] = True
+    adds_up_over_users: ClassVar[bool] = True
 
     link: LinkName = "softplus"
     weights: Weights = field(default_factory=UniformWeights)
@@ -55,7 +58,8 @@ class WeightedPU(Loss):
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
         square, product = _labelled(self, embeddings, batch)
-        return (batch.prior * (square - 2 * product)).mean() + _unlabelled(self, embeddings, batch)
+        labelled = batch.mean(batch.prior * (square - 2 * product))
+        return labelled + batch.share * _unlabelled(self, embeddings, batch)
 
 
 def _labelled(
