@@ -13,6 +13,7 @@ RatiorecError
 ├── MemoryBudgetError (MemoryError)     a model or data that need more memory than there is
 ├── DivergenceError (ArithmeticError)   training went non-finite
 ├── StoppedError (InterruptedError)     training was stopped and saved on request
+├── LostRankError (ConnectionError)     another process of a training is gone
 ├── StorageError (OSError)              a file could not be written
 ├── DownloadError (OSError)             a file could not be fetched, or is not the one expected
 └── MissingExtraError (ImportError)     an optional dependency is not installed
@@ -126,6 +127,10 @@ class StoppedError(RatiorecError, InterruptedError):
     """Training was stopped on request, by a signal; its checkpoint is on disk."""
 
     signal: int = signal.SIGINT
+
+
+class LostRankError(RatiorecError, ConnectionError):
+    """Another process that trains the same model is gone; the last checkpoint is on disk."""
 
 
 class StorageError(RatiorecError, OSError):

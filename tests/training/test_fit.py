@@ -33,6 +33,7 @@ from ratiorec.settings import (
 )
 from ratiorec.solvers.settings import ItemKNN, PopularitySolver
 from ratiorec.training import fit as fitting
+from ratiorec.training import team as teams
 from ratiorec.training.checkpoint import FILE, Checkpoints, FitState
 from ratiorec.training.fit import (
     EpochFinished,
@@ -40,9 +41,9 @@ from ratiorec.training.fit import (
     FitResult,
     FitSession,
     StepTaken,
-    evaluate_on_device,
 )
 from ratiorec.training.loop import GradientTraining
+from ratiorec.training.team import evaluate_on_device
 from support.small_data import interactions
 
 CPU = torch.device("cpu")
@@ -199,7 +200,7 @@ def test_a_gain_that_is_too_small_is_none(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_of_equal_validations_the_earliest_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fitting, "evaluate_on_device", lambda *_, **__: metrics(0.5))
+    monkeypatch.setattr(teams, "evaluate_on_device", lambda *_, **__: metrics(0.5))
     fitted = fit()
     assert fitted.n_epochs == 1
     searched = [record for record in fitted.history if record["phase"] == "search"]
@@ -689,7 +690,7 @@ def test_a_slow_curve_is_given_a_share_of_its_steps_to_rise_again(
 ) -> None:
     # the best of all is the fourth
     scores = itertools.chain([0.1, 0.2, 0.3, 0.4], itertools.repeat(0.4))
-    monkeypatch.setattr(fitting, "evaluate_on_device", lambda *_, **__: metrics(next(scores)))
+    monkeypatch.setattr(teams, "evaluate_on_device", lambda *_, **__: metrics(next(scores)))
     fitted = fit(settings=training_with(epochs=60, patience=2, extra_patience_fraction=fraction))
     assert sum(record["phase"] == "search" for record in fitted.history) == n_epochs
     assert fitted.n_epochs == 4

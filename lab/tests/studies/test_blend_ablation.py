@@ -18,8 +18,9 @@ from ratiorec.solvers.settings import WMF, ItemKNN
 from ratiorec.training import auto
 from ratiorec.training.blending import CandidateScores
 from ratiorec.training.experiment import fit
-from ratiorec.training.fit import FitOptions, evaluate_on_device
+from ratiorec.training.fit import FitOptions
 from ratiorec.training.portfolio import Candidate
+from ratiorec.training.team import evaluate_on_device
 from ratiorec_lab.studies import blend_ablation
 
 CPU = torch.device("cpu")

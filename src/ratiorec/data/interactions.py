@@ -38,6 +38,7 @@ class Interactions:
     order: NDArray[np.int32] | None = None
     earliest: NDArray[np.int64] | NDArray[np.float64] | None = None
     reading: Reading | None = None
+    mean_weight: float | None = None  # of the whole that these are a part of
 
     def _rows(self) -> list[tuple[str, str]]:
         """What it holds, for people."""
@@ -173,6 +174,8 @@ class Interactions:
     @cached_property
     def relative_weights(self) -> NDArray[np.float32] | None:
         """c_ui, the weights over their mean; None where all pairs count alike (theory: W9)."""
+        if self.weights is not None and self.mean_weight is not None:
+            return np.asarray(self.weights / self.mean_weight, np.float32)
         if self.weights is None or not self.n_pairs or (self.weights == self.weights[0]).all():
             return None
         mean = float(self.weights.mean(dtype=np.float64))
@@ -202,6 +205,25 @@ class Interactions:
             timestamps=None if self.timestamps is None else self.timestamps[mask],
             order=None if self.order is None else self.order[mask],
             earliest=None if self.earliest is None else self.earliest[mask],
+        )
+
+    def of_users(self, rows: slice) -> Interactions:
+        """The pairs of consecutive users, its only ones; a pair counts as before."""
+        pairs = slice(int(self.indptr[rows.start]), int(self.indptr[rows.stop]))
+        names = ("weights", "timestamps", "order", "earliest")
+        parts = {name: v[pairs] for name in names if (v := getattr(self, name)) is not None}
+        mean = None
+        if self.relative_weights is None:
+            parts["weights"] = None
+        elif self.weights is not None:
+            mean = self.mean_weight or float(self.weights.mean(dtype=np.float64))
+        return replace(
+            self,
+            users=Vocabulary(self.users.ids[rows], self.users.kind),
+            indptr=self.indptr[rows.start : rows.stop + 1] - pairs.start,
+            indices=self.indices[pairs],
+            mean_weight=mean,
+            **parts,
         )
 
     def known_to(self, users: Vocabulary, items: Vocabulary) -> NDArray[np.bool_]:

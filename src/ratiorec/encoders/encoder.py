@@ -106,7 +106,8 @@ class TableEncoder(Encoder):
         # copies: the vectors of a factorisation are views of what training goes on to change
         users, items = (table.cpu().clone().numpy() for table in self.embeddings())
         if self.popularity_term:
-            term = popularity_column(histories, len(items), self.popularity_term)
+            degrees = np.bincount(histories.indices, minlength=len(items))
+            term = popularity_column(degrees, self.popularity_term)
             ones = np.ones((len(users), 1), np.float32)
             users, items = np.hstack([users, ones]), np.hstack([items, term])
         return InnerProduct(users, items)
@@ -118,9 +119,8 @@ def directions(vectors: Tensor) -> Tensor:
     return vectors / torch.where(lengths > 0, lengths, 1)
 
 
-def popularity_column(histories: Pairs, n_items: int, term: float) -> NDArray[np.float32]:
+def popularity_column(degrees: NDArray[np.int64], term: float) -> NDArray[np.float32]:
     """κ·log(1 + |U_i⁺|) of every item, as one more dimension of its vector (theory: S5)."""
-    degrees = np.bincount(histories.indices, minlength=n_items)
     return (term * np.log1p(degrees)).astype(np.float32)[:, None]
 
 

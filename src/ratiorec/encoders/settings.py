@@ -30,10 +30,11 @@ class Xavier:
         require_range("encoder.init.gain", self.gain, above=0)
 
     def __call__(
-        self, n_rows: int, n_columns: int, *, rng: np.random.Generator
+        self, n_rows: int, n_columns: int, *, rng: np.random.Generator, n_next: int | None = None
     ) -> NDArray[np.float32]:
+        """A matrix of these sizes, or the `n_next` rows of it that come next."""
         bound = self.gain * np.sqrt(6 / (n_rows + n_columns))
-        return rng.uniform(-bound, bound, (n_rows, n_columns)).astype(np.float32)
+        return rng.uniform(-bound, bound, (n_next or n_rows, n_columns)).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -48,9 +49,10 @@ class Normal:
         require_range("encoder.init.std", self.std, above=0)
 
     def __call__(
-        self, n_rows: int, n_columns: int, *, rng: np.random.Generator
+        self, n_rows: int, n_columns: int, *, rng: np.random.Generator, n_next: int | None = None
     ) -> NDArray[np.float32]:
-        return rng.normal(0, self.std, (n_rows, n_columns)).astype(np.float32)
+        """A matrix of these sizes, or the `n_next` rows of it that come next."""
+        return rng.normal(0, self.std, (n_next or n_rows, n_columns)).astype(np.float32)
 
 
 @dataclass(frozen=True)

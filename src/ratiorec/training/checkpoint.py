@@ -6,7 +6,7 @@ import contextlib
 import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from ratiorec.errors import CheckpointError
 from ratiorec.files import atomic_write, made_folder, write_json
@@ -38,6 +38,23 @@ class FitState:
     seconds: float
 
 
+class AnyCheckpoints(Protocol):
+    """Where the checkpoint of one run is kept."""
+
+    @property
+    def folder(self) -> Path:
+        """Its folder."""
+
+    def write(self, progress: FitState, arrays: State) -> None:
+        """Replace the checkpoint; a crash leaves the old one."""
+
+    def read(self, identity: dict[str, Any]) -> tuple[FitState, State] | None:
+        """The last checkpoint, or None where there is none; one of another run is refused."""
+
+    def remove(self) -> None:
+        """Drop the checkpoint once its model is safe."""
+
+
 @dataclass(frozen=True)
 class Checkpoints:
     """The folder of one run's checkpoint."""
@@ -48,7 +65,7 @@ class Checkpoints:
         """Replace the checkpoint; a crash leaves the old one."""
         from safetensors.numpy import save
 
-        header = json.dumps({"format": FORMAT, **asdict(progress)}, allow_nan=False)
+        header = header_of(progress)
         with made_folder(self.folder), atomic_write(self.folder / FILE) as file:
             file.write(save(arrays, metadata={"ratiorec": header}))
 
@@ -70,17 +87,7 @@ class Checkpoints:
                 found=f"{type(error).__name__}: {error}",
                 wanted="a checkpoint of this program; without --resume training starts anew",
             ) from None
-        named = header.keys() == {field.name for field in fields(FitState)} | {"format"}
-        if not named or header.pop("format") != FORMAT:
-            raise CheckpointError(
-                "the checkpoint has another format",
-                where=str(path),
-                found="another version's",
-                wanted=f"format {FORMAT}; without --resume training starts anew",
-            )
-        progress = FitState(**header)
-        _require_same_run(progress.identity, identity, path)
-        return progress, arrays
+        return state_from(header, identity, path), arrays
 
     def remove(self) -> None:
         """Drop the checkpoint once its model is safe, and nothing else that is in the folder."""
@@ -91,6 +98,26 @@ class Checkpoints:
                 for file in (*self.folder.glob(name), *self.folder.glob(f".{name}.*.tmp")):
                     file.unlink(missing_ok=True)
             self.folder.rmdir()
+
+
+def header_of(progress: FitState) -> str:
+    """Where a fit stands, as a checkpoint says it."""
+    return json.dumps({"format": FORMAT, **asdict(progress)}, allow_nan=False)
+
+
+def state_from(header: dict[str, Any], identity: dict[str, Any], path: Path) -> FitState:
+    """Where a fit stands; what is of another format or another run is refused."""
+    named = header.keys() == {field.name for field in fields(FitState)} | {"format"}
+    if not named or header.pop("format") != FORMAT:
+        raise CheckpointError(
+            "the checkpoint has another format",
+            where=str(path),
+            found="another version's",
+            wanted=f"format {FORMAT}; without --resume training starts anew",
+        )
+    progress = FitState(**header)
+    _require_same_run(progress.identity, identity, path)
+    return progress
 
 
 def _require_same_run(theirs: dict[str, Any], ours: dict[str, Any], path: Path) -> None:

@@ -43,8 +43,8 @@ from ratiorec.training.fit import (
     FitSession,
     Observer,
     StepTaken,
-    evaluate_on_device,
 )
+from ratiorec.training.team import evaluate_on_device
 
 
 def fit(

@@ -11,8 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,33 +21,18 @@ from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import VALIDATION_BY, Split, split_for_validation
 from ratiorec.errors import ConfigError, StoppedError, require_range, unknown_choice
-from ratiorec.evaluation.evaluate import Ranker, evaluate
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.machine import Device, available_memory_mb
 from ratiorec.model.store import Arrays
-from ratiorec.scorers import SCORERS, Scorer, StoredScorer
+from ratiorec.scorers import SCORERS, StoredScorer
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import AnySettings, ModelSettings
 from ratiorec.solvers.solver import State
-from ratiorec.training.checkpoint import Checkpoints, FitState
-from ratiorec.training.runs import TrainingRun, require_parts, start_run
+from ratiorec.training.checkpoint import AnyCheckpoints, FitState
+from ratiorec.training.runs import TrainingRun, require_parts
+from ratiorec.training.team import ALONE, Metrics, Team
 
 SELECTED_BY = "ndcg@20"
-
-Metrics = dict[str, float]
-
-
-def evaluate_on_device(
-    scorer: Scorer, train: Interactions, held_out: Interactions, *, device: Device
-) -> Metrics:
-    """Recall@20 and nDCG@20 on held-out pairs, ranked where the model is trained."""
-    ranker: Callable[[int], Ranker] | None = None
-    if device.type != "cpu":
-        from ratiorec.kernels.gpu_topk import GpuTopK
-
-        ranker = partial(GpuTopK, device=device)
-    report = evaluate(scorer, UserItems.of(train), held_out, ks=(20,), ranker=ranker)
-    return {name: report.value(name) for name in ("recall@20", "ndcg@20")}
 
 
 @dataclass(frozen=True)
@@ -91,7 +75,7 @@ class FitOptions:
     validation_by: str | None = None
     refit: bool = True
     max_seconds: float = math.inf
-    checkpoints: Checkpoints | None = None
+    checkpoints: AnyCheckpoints | None = None
     checkpoint_seconds: float = 30.0
     resume: bool = False
     log: Path | None = None
@@ -117,6 +101,7 @@ class FitOptions:
 class FitResult:
     """A trained model and how it came about; of an automatic choice also what it chose from.
 
+    The model is over the users that the process has worked on, in a team a portion of them.
     `stopped_by` says what ended the search: "no gain" on the validation pairs, the "last step"
     that the settings allow, or the "time budget".
     """
@@ -149,9 +134,10 @@ class FitSession:
         stop_requested: Callable[[], bool] = lambda: False,
         split: Split | None = None,
         shared: dict[str, Any] | None = None,
+        team: Team = ALONE,
     ) -> None:
         require_parts(settings)
-        self.data = data
+        self.team = team
         self.settings = settings
         self.options = options
         self.device = device
@@ -159,11 +145,10 @@ class FitSession:
         self.stop_requested = stop_requested
         self._shared = {} if shared is None else shared
         split_seed, *self._run_seeds = _seed_sequence(seed).spawn(3)
-        self.split = split
         if split is None and options.validation:
             rng = np.random.default_rng(split_seed)
             by = options.validation_by or "random"
-            self.split = split_for_validation(data, options.validation, rng, by)
+            split = split_for_validation(data, options.validation, rng, by)
         self.identity = {
             "data": data.sha256,
             "settings": to_table(settings),
@@ -171,9 +156,14 @@ class FitSession:
             "validation": options.validation,
             "refit": options.refit,
         }
-        if self.split is not None and options.validation_by not in (None, "random"):
+        if split is not None and options.validation_by not in (None, "random"):
             self.identity["validation_by"] = options.validation_by
-            self.identity["held_out"] = self.split.held_out.sha256  # by times that `data` lacks
+            self.identity["held_out"] = split.held_out.sha256  # by times that `data` lacks
+        self._n_judged = 0 if split is None else int((split.held_out.user_degrees > 0).sum())
+        self.data = team.portion(data)
+        self.split = split and replace(
+            split, train=team.portion(split.train), held_out=team.portion(split.held_out)
+        )
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Any] | None = None
         self.best_scorer: StoredScorer | None = None
@@ -245,7 +235,7 @@ class FitSession:
         data = self.split.train if searching and self.split else self.data
         rng = np.random.default_rng(self._run_seeds[0 if searching else 1])
         memory_mb = self.options.memory_mb or available_memory_mb(str(self.device))
-        return start_run(
+        return self.team.start(
             self.settings,
             data,
             rng=rng,
@@ -320,9 +310,8 @@ class FitSession:
     def _validate(self, run: TrainingRun) -> Metrics:
         assert self.split is not None
         scorer = run.scorer()
-        metrics = evaluate_on_device(
-            scorer, self.split.train, self.split.held_out, device=self.device
-        )
+        train, held_out = self.split.train, self.split.held_out
+        metrics = self.team.judge(scorer, train, held_out, device=self.device)
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
             self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
             self.best |= {"epoch": run.n_steps}  # of which a refit on all pairs may have more
@@ -353,7 +342,8 @@ class FitSession:
         if phase == "search" and self.options.refit:
             n_steps = run.step if self.best is None else self.best["step"]
             reserve = self.seconds / max(run.step, 1) * n_steps
-        return run.step > 0 and self.seconds + reserve >= self.options.max_seconds
+        (spent,) = self.team.agreed(self.seconds + reserve >= self.options.max_seconds)
+        return run.step > 0 and spent
 
     @property
     def seconds(self) -> float:
@@ -362,9 +352,9 @@ class FitSession:
 
     def _pause(self, run: TrainingRun, phase: str) -> None:
         """The point after a step at which a fit may be saved or stopped."""
-        stopping = self.stop_requested()
         checkpoints = self.options.checkpoints
         due = time.monotonic() - self._saved >= self.options.checkpoint_seconds
+        stopping, due = self.team.agreed(self.stop_requested(), due)
         if checkpoints and (due or stopping):
             self._save(checkpoints, run, phase)
         if stopping:
@@ -377,7 +367,7 @@ class FitSession:
                 else "a checkpoint folder, to be able to go on",
             )
 
-    def _save(self, checkpoints: Checkpoints, run: TrainingRun, phase: str) -> None:
+    def _save(self, checkpoints: AnyCheckpoints, run: TrainingRun, phase: str) -> None:
         arrays, position = run.state()
         if self.best_scorer is not None:
             best = self.best_scorer.arrays()
@@ -404,17 +394,16 @@ class FitSession:
         return _stored(progress.best["kind"], arrays, self.split.train)
 
     def _fitted(self, scorer: StoredScorer, n_steps: int, run: TrainingRun) -> FitResult:
-        held_out = self.split.held_out if self.split else None
         return FitResult(
             scorer,
             n_steps=n_steps,
             n_epochs=n_steps / run.n_steps,
             history=self.history,
             validation=None if self.best is None else self.best["metrics"],
-            n_validation_users=int((held_out.user_degrees > 0).sum()) if held_out else 0,
+            n_validation_users=self._n_judged,
             stopped_by=None if self.best is None else self.best["stopped_by"],
             seconds=self.seconds,
-            validation_by=(self.options.validation_by or "random") if held_out else None,
+            validation_by=(self.options.validation_by or "random") if self.split else None,
         )
 
 

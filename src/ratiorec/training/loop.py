@@ -35,7 +35,8 @@ class GradientTraining:
 
     `epoch` counts finished epochs, `step` all steps and `step_in_epoch` those since; the random
     state is the one at the start of the current epoch, so a run restored in mid-epoch deals the
-    same batches again and skips those it has seen.
+    same batches again and skips those it has seen. `total` makes a step's loss of the part of it
+    that this process has computed.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class GradientTraining:
         histories: UserItems,
         rng: np.random.Generator,
         device: torch.device,
+        total: Callable[[Tensor], Tensor] = lambda part: part,
     ) -> None:
         self.encoder = encoder
         self.loss = loss
@@ -57,6 +59,7 @@ class GradientTraining:
         self.device = device
         self.epoch = self.step = self.step_in_epoch = 0
         self._histories = histories
+        self._total = total
         self._rng = rng
         self._epoch_start = rng.bit_generator.state
         # a child's draws leave the batches of the parent as they are
@@ -144,7 +147,7 @@ class GradientTraining:
                 wanted="a scalar, for example the mean over the batch",
             )
         self._optimizer.step(risk + self.settings.l2 * self.encoder.penalty(batch))
-        return risk.detach()
+        return self._total(risk.detach())
 
     def _finite(self, risks: Sequence[Tensor]) -> list[float]:
         values: list[float] = torch.stack(list(risks)).tolist()

@@ -41,12 +41,12 @@ from ratiorec.training.fit import (
     FitOptions,
     FitResult,
     FitSession,
-    Metrics,
     Observer,
     StepTaken,
 )
 from ratiorec.training.portfolio import solver_seconds
 from ratiorec.training.search_space import difference, flat, nested, search_space
+from ratiorec.training.team import Metrics
 
 if TYPE_CHECKING:
     import optuna

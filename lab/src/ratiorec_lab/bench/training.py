@@ -18,10 +18,10 @@ from ratiorec.training.fit import (
     FitOptions,
     FitSession,
     StepTaken,
-    evaluate_on_device,
 )
 from ratiorec.training.loop import GradientTraining
 from ratiorec.training.runs import TrainingRun
+from ratiorec.training.team import evaluate_on_device
 from ratiorec_lab.bench.case import Case, Measured
 from ratiorec_lab.bench.clock import Conditions, Floor, Times
 from ratiorec_lab.bench.race import Automatic, Contender, budget_of, race, settings_of

@@ -20,8 +20,8 @@ from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Dataset
 from ratiorec.kernels.unlabelled import BACKENDS
 from ratiorec.losses.density_ratio import DensityRatio
-from ratiorec.training.fit import evaluate_on_device
 from ratiorec.training.loop import GradientTraining
+from ratiorec.training.team import evaluate_on_device
 from ratiorec_lab.bench.clock import seconds_of
 from ratiorec_lab.bench.step import trained
 from ratiorec_lab.studies.study import parser, tell

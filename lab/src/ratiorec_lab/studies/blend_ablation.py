@@ -34,7 +34,8 @@ from ratiorec.training.auto import AutoSession, Member, alike
 from ratiorec.training.blending import CandidateScores, Weights, search_weights
 from ratiorec.training.compare import with_test_part
 from ratiorec.training.experiment import find_device
-from ratiorec.training.fit import FitOptions, FitResult, evaluate_on_device
+from ratiorec.training.fit import FitOptions, FitResult
+from ratiorec.training.team import evaluate_on_device
 from ratiorec_lab.studies.study import parser, tell
 
 TEST_SHARE = 0.2  # of each user's pairs, where the data have no test part

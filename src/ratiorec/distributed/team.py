@@ -1,0 +1,105 @@
+"""Teams of several processes: they train by gradients together, or solve a closed form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar, Unpack
+
+import numpy as np
+
+from ratiorec.data.interactions import Interactions
+from ratiorec.distributed.checkpoint import SharedCheckpoints
+from ratiorec.distributed.ranks import Ranks
+from ratiorec.distributed.shards import require_shardable, start_shared
+from ratiorec.errors import ConfigError
+from ratiorec.evaluation.intervals import mean
+from ratiorec.machine import Device
+from ratiorec.scorers import InnerProduct, StoredScorer
+from ratiorec.settings import ModelSettings, Settings
+from ratiorec.solvers.settings import RunContext
+from ratiorec.training.runs import TrainingRun
+from ratiorec.training.team import JUDGED_BY, Metrics, report_on_device
+
+T = TypeVar("T")
+_COPIES = 3  # of every table: itself and the two moments of Adam
+
+
+@dataclass(frozen=True)
+class GradientTeam:
+    """Processes that share the users, the tables and the batches of one training."""
+
+    ranks: Ranks
+    checkpoints: SharedCheckpoints | None = None
+
+    @property
+    def is_first(self) -> bool:
+        return self.ranks.is_first
+
+    def portion(self, data: Interactions) -> Interactions:
+        """The pairs of this rank's users."""
+        if data.n_users < self.ranks.size:
+            raise ConfigError(
+                "there are fewer users than processes",
+                where="--workers",
+                found=f"{self.ranks.size} processes for {data.n_users} users",
+                wanted=f"{data.n_users} or fewer",
+            )
+        return data.of_users(self.ranks.rows(data.n_users))
+
+    def start(
+        self, settings: ModelSettings, data: Interactions, **context: Unpack[RunContext]
+    ) -> TrainingRun:
+        """A run at its beginning; what would not fit on the disk is refused."""
+        assert isinstance(settings, Settings)
+        run = start_shared(data, settings, self.ranks, rng=context["rng"])
+        if self.checkpoints is not None:
+            require_room, tables = self.checkpoints.require_room, run.encoder.parameters()
+            n_bytes = _COPIES * self.ranks.size * sum(4 * table.numel() for table in tables)
+            self.ranks.together(lambda: require_room(n_bytes))
+        return run
+
+    def judge(
+        self, scorer: StoredScorer, train: Interactions, held_out: Interactions, *, device: Device
+    ) -> Metrics:
+        """The metrics over all users, each judged by the rank that has it.
+
+        The values of single users are put together in the order of the users, so that the mean
+        does not depend on how many ranks there are.
+        """
+        values = {name: np.empty(0) for name in JUDGED_BY}
+        if held_out.n_pairs:
+            values |= report_on_device(scorer, train, held_out, device=device).per_user
+        return {name: mean(self.ranks.joined(values[name])) for name in JUDGED_BY}
+
+    def whole(self, scorer: StoredScorer, data: Interactions) -> StoredScorer:
+        """The model of all users on the first rank, and of its own users on the others."""
+        assert isinstance(scorer, InnerProduct)
+        parts = self.ranks.on_first(scorer.users)
+        return scorer if parts is None else InnerProduct(np.concatenate(parts), scorer.items)
+
+    def agreed(self, *flags: bool) -> tuple[bool, ...]:
+        return self.ranks.agreed(*flags)
+
+    def together(self, work: Callable[[], T]) -> T:
+        return self.ranks.together(work)
+
+    def with_checkpoints(self, folder: Path, data: Interactions) -> GradientTeam:
+        """The same, which keeps its checkpoints in a folder."""
+        kept = SharedCheckpoints(folder, self.ranks, data.n_users, data.n_items)
+        return replace(self, checkpoints=kept)
+
+
+def require_team_settings(settings: object) -> None:
+    """Refuse a model that several processes cannot train together."""
+    if isinstance(settings, Settings):
+        require_shardable(settings)
+        return
+    raise ConfigError(
+        "this model is not trained by several processes",
+        where="--preset",
+        found=type(settings).__name__,
+        wanted="--preset dregn-cf, dre-mf or softmax, walk, ease or another whose items are "
+        "compared by common users; or one process",
+    )
