@@ -37,8 +37,10 @@ class RatiorecError(Exception):
     """A mistake with a message in four parts.
 
     The parts name options as flags, `--max-seconds`; whoever reads the message in Python sees
-    `max_seconds`.
+    `max_seconds`. What all processes of a training have met is told by the first of them alone.
     """
+
+    is_told_here = True
 
     def __init__(self, what: str, *, where: str, found: str, wanted: str) -> None:
         self.what = what

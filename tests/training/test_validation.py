@@ -11,7 +11,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.kernels import gpu_topk
 from ratiorec.kernels.gpu_topk import GpuTopK
 from ratiorec.scorers import InnerProduct, PopularityScorer, Scorer
-from ratiorec.training.fit import evaluate_on_device
+from ratiorec.training.team import evaluate_on_device
 from reference import metrics
 
 CPU, GPU = torch.device("cpu"), torch.device("cuda")

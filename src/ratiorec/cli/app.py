@@ -29,6 +29,7 @@ from ratiorec.cli import (
 from ratiorec.cli.options import flag, lab_is_missing, with_flags
 from ratiorec.errors import (
     ConfigError,
+    LostRankError,
     MissingExtraError,
     RatiorecError,
     StoppedError,
@@ -40,6 +41,7 @@ LAB_COMMANDS = {
     "demo": "Train on synthetic pairs and write a report",
     "reproduce": "Make the paper's tables and figures",
 }
+TRY_AGAIN = 75  # the exit code of a process whose others are gone
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _UsageError: Any = typer.BadParameter.__base__  # it has no public name of its own
 
@@ -218,8 +220,12 @@ def main() -> None:
     except StoppedError as stopped:
         _say(stopped)
         sys.exit(128 + stopped.signal)
+    except LostRankError as lost:
+        _say(lost)
+        sys.exit(TRY_AGAIN)
     except RatiorecError as error:
-        _say(error)
+        if error.is_told_here:
+            _say(error)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,10 +17,12 @@ from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ratiorec.data.interactions import Dataset
     from ratiorec.model.artifact import Artifact
-    from ratiorec.settings import BlendSettings
+    from ratiorec.settings import AnySettings, BlendSettings
     from ratiorec.tracking.tracker import Tracker
     from ratiorec.training.fit import FitOptions, Observer
+    from ratiorec.training.team import Team
 
 
 EXAMPLES = """Examples:
@@ -63,6 +68,10 @@ def fit(
     ] = None,
     checkpoint_seconds: Annotated[float, typer.Option(help="Time between checkpoints.")] = 30.0,
     resume: Annotated[bool, typer.Option("--resume", help="Go on from the checkpoint.")] = False,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, help="Processes on this machine that train the model together."),
+    ] = None,
     log: Annotated[
         Path | None, typer.Option(help="Default: the model folder's name with .training.jsonl.")
     ] = None,
@@ -78,11 +87,10 @@ def fit(
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
     from ratiorec.config import named_settings, to_table
-    from ratiorec.files import made_folder, sole_writer
+    from ratiorec.distributed import session
     from ratiorec.machine import commit
     from ratiorec.model.store import require_replaceable
     from ratiorec.tracking.tracker import tracked
-    from ratiorec.training.checkpoint import Checkpoints
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
 
@@ -92,40 +100,78 @@ def fit(
     require_replaceable(output)
     folder = checkpoint_dir or _beside(output, ".checkpoint")
     _require_apart(folder, output)
+    if workers is not None and not session.is_rank():
+        session.require_team(settings)
+        raise typer.Exit(session.run_as_ranks(sys.argv[1:], workers, say=o.say))
     fit_options = FitOptions(
         validation=validation,
         validation_by=validation_by,
         refit=not no_refit,
         max_seconds=max_seconds,
         memory_mb=memory_mb,
-        checkpoints=Checkpoints(folder),
         checkpoint_seconds=checkpoint_seconds,
-        resume=resume,
+        resume=resume or session.is_restarted(),
         log=log or _beside(output, ".training.jsonl"),
     )
     trackers = _trackers(track or ())
     if resume and not folder.exists():
         o.say(f"note: there is no checkpoint in {folder}: training starts anew")
-    dataset = o.load_data(data, source)
-    o.tell_of_weights(dataset, settings)
-    o.tell_of_order(dataset, validation_by)
     started_from = commit()
     told = {"data": data, "preset": preset, "seed": seed, "settings": to_table(settings)}
-    with tracked(trackers, told) if trackers else nullcontext(_tell_nobody) as tell:
-        model = _train(dataset, preset, settings, seed, device, fit_options, tell)
-        for tracker in trackers:
-            tracker.finish(model)
-    with made_folder(output), sole_writer(output, o.say):  # an update may be at work there
-        model.save(output)
+    load = partial(o.load_data, data, source)
+    with _team(settings, device, folder, load, fit_options, seed) as (dataset, team, chosen):
+        o.tell_of_weights(dataset, settings)
+        o.tell_of_order(dataset, validation_by)
+        asking = tracked(trackers, told) if trackers and team.is_first else None
+        with asking or nullcontext(_tell_nobody) as tell:
+            model = _train(dataset, preset, settings, seed, device, chosen, tell, team)
+            if not team.is_first:
+                return
+            for tracker in trackers:
+                tracker.finish(model)
+        _save(model, output, chosen)
     if record is not None:
         _write_record(model, record, validation, started_from)
-    Checkpoints(folder).remove()
     summary = _summary(model, output)
     _tell_of_budget(model.card, settings, fit_options)
     if json:
         o.print_json(summary)
     else:
         _print_summary(summary)
+
+
+@contextmanager
+def _team(
+    settings: AnySettings,
+    device: str,
+    folder: Path,
+    load: Callable[[], Dataset],
+    options: FitOptions,
+    seed: int,
+) -> Iterator[tuple[Dataset, Team, FitOptions]]:
+    """The data, who fits, and where it keeps checkpoints: this process, or those of torchrun."""
+    from ratiorec.distributed import session
+    from ratiorec.training.checkpoint import Checkpoints
+    from ratiorec.training.team import ALONE
+
+    if not session.is_rank():
+        yield load(), ALONE, replace(options, checkpoints=Checkpoints(folder))
+        return
+    names = ("validation", "refit", "validation_by", "max_seconds")
+    alike = {"seed": seed, **{name: getattr(options, name) for name in names}}
+    with session.joined(settings, device, folder, load, **alike) as (dataset, team):
+        kept = getattr(team, "checkpoints", None)  # a closed form is solved faster than resumed
+        log = options.log if team.is_first else None
+        yield dataset, team, replace(options, checkpoints=kept, log=log)
+
+
+def _save(model: Artifact, output: Path, options: FitOptions) -> None:
+    from ratiorec.files import made_folder, sole_writer
+
+    with made_folder(output), sole_writer(output, o.say):  # an update may be at work there
+        model.save(output)
+    if options.checkpoints is not None:
+        options.checkpoints.remove()
 
 
 def _planned(path: Path) -> BlendSettings:
@@ -185,6 +231,7 @@ def _train(
     device: str,
     fit_options: Any,
     tell: Observer,
+    team: Team,
 ) -> Artifact:
     from ratiorec.cli.progress import stop_on_interrupt
     from ratiorec.progress import FitProgress
@@ -210,6 +257,7 @@ def _train(
             options=fit_options,
             observe=observe,
             stop_requested=stop_requested,
+            team=team,
         )
 
 
@@ -229,6 +277,8 @@ def _summary(model: Artifact, output: Path) -> dict[str, Any]:
     summary = {name: model.card[name] for name in (*names, "peak_memory_mb")}
     if "peak_device_memory_mb" in model.card:
         summary["peak_device_memory_mb"] = model.card["peak_device_memory_mb"]
+    if "processes" in model.card:
+        summary["processes"] = model.card["processes"]
     if "members" in model.card:
         told = ("name", "validation", "seconds", "weight", "why")
         summary["members"] = [{key: one[key] for key in told} for one in model.card["members"]]

@@ -63,6 +63,11 @@ class Ranks:
         """Whether this is the rank that speaks and writes for all."""
         return self.rank == 0
 
+    def facts(self) -> dict[str, float]:
+        """How many ranks there are, and what they had to say to one another, as the first knows."""
+        sent = round(self.n_bytes / 2**20, 1)
+        return {"n": self.size, "seconds_talking": round(self.seconds, 3), "mb_sent": sent}
+
     def rows(self, n: int) -> slice:
         """The rows of a table of n that are this rank's."""
         return rows_of_rank(self.rank, self.size, n)
@@ -145,7 +150,7 @@ class Ranks:
             if failure is not None:
                 kind, parts = failure
                 parts["where"] += f", on rank {rank} of {self.size}" if self.size > 1 else ""
-                raise getattr(errors, kind)(**parts)
+                raise self._of_all(getattr(errors, kind)(**parts))
         return result
 
     def require_alike(self, **things: Any) -> None:
@@ -158,13 +163,19 @@ class Ranks:
         for rank, theirs in enumerate(others, start=1):
             for name, thing in first.items():
                 if theirs.get(name) != thing:
-                    raise ConfigError(
+                    differing = ConfigError(
                         f"the processes of a training have different {name}",
                         where=f"rank {rank} of {self.size}",
                         found=f"{name} {_shown(theirs.get(name), thing)}",
                         wanted=f"{_shown(thing, theirs.get(name))}, as rank 0 has; the same "
                         "command, data and version everywhere",
                     )
+                    raise self._of_all(differing)
+
+    def _of_all(self, error: RatiorecError) -> RatiorecError:
+        """An error that all ranks raise, which the first one tells."""
+        error.is_told_here = self.is_first
+        return error
 
     def _collect(self, collective: Callable[..., Any], out: Tensor, own: Tensor) -> None:
         if not self._by_host:

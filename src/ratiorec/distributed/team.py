@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 import numpy as np
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.distributed.checkpoint import SharedCheckpoints
 from ratiorec.distributed.ranks import Ranks
-from ratiorec.distributed.shards import require_shardable, start_shared
+from ratiorec.distributed.shards import start_shared
 from ratiorec.errors import ConfigError
 from ratiorec.evaluation.intervals import mean
 from ratiorec.machine import Device
@@ -36,6 +36,11 @@ class GradientTeam:
     @property
     def is_first(self) -> bool:
         return self.ranks.is_first
+
+    @property
+    def card(self) -> dict[str, Any]:
+        """What a model's card says of the processes."""
+        return {"processes": self.ranks.facts()}
 
     def portion(self, data: Interactions) -> Interactions:
         """The pairs of this rank's users."""
@@ -89,17 +94,3 @@ class GradientTeam:
         """The same, which keeps its checkpoints in a folder."""
         kept = SharedCheckpoints(folder, self.ranks, data.n_users, data.n_items)
         return replace(self, checkpoints=kept)
-
-
-def require_team_settings(settings: object) -> None:
-    """Refuse a model that several processes cannot train together."""
-    if isinstance(settings, Settings):
-        require_shardable(settings)
-        return
-    raise ConfigError(
-        "this model is not trained by several processes",
-        where="--preset",
-        found=type(settings).__name__,
-        wanted="--preset dregn-cf, dre-mf or softmax, walk, ease or another whose items are "
-        "compared by common users; or one process",
-    )

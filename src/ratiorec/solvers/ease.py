@@ -13,7 +13,7 @@ from ratiorec.kernels.blocks import cut, for_each_block
 from ratiorec.machine import Device
 from ratiorec.scorers import FloatMatrix, ItemWeights
 from ratiorec.scorers.scorer import UserItems
-from ratiorec.solvers.neighbours import CommonUsers, activity_weights, working_bytes
+from ratiorec.solvers.neighbours import CommonRows, CountedUsers, working_bytes
 from ratiorec.solvers.settings import EASE, Regression
 from ratiorec.solvers.solver import OneSweep, require_memory
 
@@ -23,7 +23,14 @@ _DENSE_ENTRIES_AT_ONCE = 2**19
 _SPARE_BLOCKS = 4  # right-hand sides, solutions and what the solver itself takes
 
 
-def start_ease(data: Interactions, settings: EASE, *, device: Device, memory_mb: float) -> OneSweep:
+def start_ease(
+    data: Interactions,
+    settings: EASE,
+    *,
+    device: Device,
+    memory_mb: float,
+    common_users: CountedUsers,
+) -> OneSweep:
     """EASE before it is solved.
 
     Two matrices over all pairs of items are counted: the model, and it again when saved. A GPU
@@ -41,19 +48,23 @@ def start_ease(data: Interactions, settings: EASE, *, device: Device, memory_mb:
     inverse = _inverse_in_place if device.type == "cpu" else _inverse_by_blocks
 
     def solve() -> ItemWeights:
-        weights = inverse(data, settings, device)
+        common = common_users(data, settings.activity_exponent)
+        weights = inverse(data, settings, device, common)
         precisions = np.diagonal(weights).copy()
         popularity = settings.popularity(data.item_degrees)
         if data.relative_weights is None:
             _regress(weights, popularity)
         else:
-            weights = _regress_on_weighted(data, settings, weights, popularity, device)
+            targets = common_users(data, settings.activity_exponent, weighted=True)
+            weights = _regress_on_weighted(targets, weights, popularity, device)
         return ItemWeights(weights, UserItems.of(data), precisions)
 
     return OneSweep(solve)
 
 
-def _inverse_in_place(data: Interactions, settings: EASE, device: Device) -> FloatMatrix:
+def _inverse_in_place(
+    data: Interactions, settings: EASE, device: Device, common: CommonRows
+) -> FloatMatrix:
     """P on the CPU, where the Gram matrix was: no other matrix exists."""
     del device
     matrix = np.empty((data.n_items, data.n_items), np.float32)
@@ -61,7 +72,7 @@ def _inverse_in_place(data: Interactions, settings: EASE, device: Device) -> Flo
     def fill(items: slice, rows: FloatMatrix) -> None:
         matrix[items] = rows
 
-    _fill_gram(data, settings, fill)
+    _fill_gram(common, data.n_items, fill)
     matrix[np.diag_indices(data.n_items)] += settings.ridges(data.item_degrees)
     require_solved(_sweep(matrix), settings)
     _mirror_lower(matrix)
@@ -103,7 +114,9 @@ def _eliminate(matrix: FloatMatrix, pivots: slice, blocks: Sequence[slice]) -> b
     return True
 
 
-def _inverse_by_blocks(data: Interactions, settings: EASE, device: Device) -> FloatMatrix:
+def _inverse_by_blocks(
+    data: Interactions, settings: EASE, device: Device, common: CommonRows
+) -> FloatMatrix:
     """P from a GPU, which holds the factor and a block of rows at a time."""
     import torch
 
@@ -113,7 +126,7 @@ def _inverse_by_blocks(data: Interactions, settings: EASE, device: Device) -> Fl
     def fill(items: slice, rows: FloatMatrix) -> None:
         gram[items] = torch.from_numpy(rows).to(place)
 
-    _fill_gram(data, settings, fill)
+    _fill_gram(common, data.n_items, fill)
     gram.diagonal().add_(torch.from_numpy(settings.ridges(data.item_degrees)).to(place))
     factor, failed = torch.linalg.cholesky_ex(gram)
     del gram
@@ -139,16 +152,15 @@ def require_solved(solved: bool, settings: Regression) -> None:
 
 
 def _fill_gram(
-    data: Interactions, settings: EASE, fill: Callable[[slice, FloatMatrix], None]
+    common: CommonRows, n_items: int, fill: Callable[[slice, FloatMatrix], None]
 ) -> None:
     """Hand over Xᵀ D_U^−β X, some rows at a time."""
-    common = CommonUsers(data, activity_weights(data, settings.activity_exponent))
 
     def one_block(items: slice) -> None:
         fill(items, common.rows(items).toarray())
 
-    n_rows = max(1, _DENSE_ENTRIES_AT_ONCE // max(1, data.n_items))
-    for_each_block(one_block, cut(data.n_items, n_rows))
+    n_rows = max(1, _DENSE_ENTRIES_AT_ONCE // max(1, n_items))
+    for_each_block(one_block, cut(n_items, n_rows))
 
 
 def _mirror_lower(matrix: FloatMatrix) -> None:
@@ -167,27 +179,24 @@ def _mirror_lower(matrix: FloatMatrix) -> None:
 
 
 def _regress_on_weighted(
-    data: Interactions,
-    settings: EASE,
+    targets: CommonRows,
     inverse: FloatMatrix,
     popularity: NDArray[np.float32],
     device: Device,
 ) -> FloatMatrix:
     """D_I^a B D_I^−a where the targets are weighted: B = P Xᵀ(C∘X) − P diag(μ) (theory: W9)."""
-    activity = activity_weights(data, settings.activity_exponent)
-    common = CommonUsers(data, activity, data.relative_weights)
     precisions = np.diagonal(inverse)
     product = inverse.__matmul__ if device.type == "cpu" else _product_on_gpu(inverse, device)
     weights = np.empty_like(inverse)
 
     def one_block(items: slice) -> None:
-        block = product(common.rows(items).toarray().T.astype(np.float32))
+        block = product(targets.rows(items).toarray().T.astype(np.float32))
         places = np.arange(items.start, items.stop)
         multipliers = block[places, places - items.start] / precisions[items]
         block -= inverse[:, items] * multipliers
         weights[:, items] = block * popularity[:, None] / popularity[items]
 
-    for_each_block(one_block, cut(data.n_items, ROWS_PER_BLOCK))
+    for_each_block(one_block, cut(len(inverse), ROWS_PER_BLOCK))
     np.fill_diagonal(weights, 0)
     return weights
 

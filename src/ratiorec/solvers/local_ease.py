@@ -11,9 +11,9 @@ from ratiorec.machine import Device
 from ratiorec.scorers import FloatMatrix, Neighbours
 from ratiorec.solvers.ease import require_solved
 from ratiorec.solvers.neighbours import (
-    CommonUsers,
+    CommonRows,
+    CountedUsers,
     Nearest,
-    activity_weights,
     find_nearest,
     item_blocks,
     most_neighbours,
@@ -31,7 +31,12 @@ Table = NDArray[np.int64]
 
 
 def start_local_ease(
-    data: Interactions, settings: LocalEASE, *, device: Device, memory_mb: float
+    data: Interactions,
+    settings: LocalEASE,
+    *,
+    device: Device,
+    memory_mb: float,
+    common_users: CountedUsers,
 ) -> OneSweep:
     """Local EASE before its neighbours are found."""
     n = max(1, min(settings.n_neighbours, data.n_items - 1))
@@ -57,9 +62,9 @@ def start_local_ease(
 
             if fits_whole(data.n_items, device):
                 return solve_by_whole_matrix(data, settings, n, device)
-        activity = activity_weights(data, settings.activity_exponent)
-        common = CommonUsers(data, activity)
-        targets = common if weights is None else CommonUsers(data, activity, weights)
+        targets = common = common_users(data, settings.activity_exponent)
+        if weights is not None:
+            targets = common_users(data, settings.activity_exponent, weighted=True)
         nearest = find_nearest(data, targets, walk_weights(data, 0.5, 0.5), n)
         problem = _Problem(data, common, settings, nearest, n)
         solved = np.empty((data.n_items, n), np.float32)
@@ -79,7 +84,7 @@ class _Problem:
     def __init__(
         self,
         data: Interactions,
-        common: CommonUsers,
+        common: CommonRows,
         settings: LocalEASE,
         nearest: Nearest,
         n: int,

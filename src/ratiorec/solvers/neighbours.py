@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,20 +36,35 @@ _BYTES_PER_ITEM = 64  # degrees, ends of rows and blocks
 _BYTES_PER_ENTRY = 64  # an entry of the product with its place, and room to sort it
 
 
+class CommonRows(Protocol):
+    """What the common users of items weigh, row by row."""
+
+    def rows(self, items: slice) -> scipy.sparse.csr_array:
+        """The rows of some items [n, n_items], the columns of each row in no order."""
+
+
+class CountedUsers(Protocol):
+    """What counts common users: one process alone, or several of which each has some users."""
+
+    def __call__(
+        self, data: Interactions, activity_exponent: float = 0.0, *, weighted: bool = False
+    ) -> CommonRows: ...
+
+
 class CommonUsers:
     """Rows of (C∘X)ᵀ diag(w) X, X the matrix of pairs: what the common users of two items weigh.
 
-    C are the weights of the pairs with the item whose row it is, where they are given (theory: W9).
+    w_u = |I_u|^−exponent. If `weighted`, C are the weights of the pairs with the item whose row it
+    is, where pairs have any (theory: W9); else they are 1.
     """
 
     def __init__(
-        self,
-        data: Interactions,
-        user_weights: NDArray[np.float64] | None = None,
-        pair_weights: NDArray[np.float32] | None = None,
+        self, data: Interactions, activity_exponent: float = 0.0, *, weighted: bool = False
     ) -> None:
         import scipy.sparse
 
+        user_weights = activity_weights(data, activity_exponent)
+        pair_weights = data.relative_weights if weighted else None
         shape = (data.n_users, data.n_items)
         ones = np.ones(data.n_pairs, np.float32)
         values = ones if pair_weights is None else pair_weights
@@ -124,22 +139,30 @@ class Nearest(NamedTuple):
         return Neighbours(rows.indptr.astype(np.int64), indices, rows.data, UserItems.of(data))
 
 
-def start_item_knn(data: Interactions, settings: ItemKNN, *, memory_mb: float) -> OneSweep:
+def start_item_knn(
+    data: Interactions, settings: ItemKNN, *, memory_mb: float, common_users: CountedUsers
+) -> OneSweep:
     """item-kNN before its neighbours are found."""
     degrees = data.item_degrees
 
     def weigh(common: NDArray[np.float64], of: Indices, to: NDArray[np.int32]) -> Any:
         return common / (np.sqrt(degrees[of] * degrees[to]) + settings.shrinkage)
 
-    return _start(data, settings, weigh, instead="wmf or dregn-cf", memory_mb=memory_mb)
+    return _start(
+        data, settings, weigh, common_users, instead="wmf or dregn-cf", memory_mb=memory_mb
+    )
 
 
-def start_walk(data: Interactions, settings: Walk, *, memory_mb: float) -> OneSweep:
+def start_walk(
+    data: Interactions, settings: Walk, *, memory_mb: float, common_users: CountedUsers
+) -> OneSweep:
     """A walk over all pairs, or one between nearest items before these are found."""
     a, b, c = settings.exponents
     if settings.n_neighbours:
         weigh = walk_weights(data, a, c)
-        return _start(data, settings, weigh, instead="0 for all of them", memory_mb=memory_mb)
+        return _start(
+            data, settings, weigh, common_users, instead="0 for all of them", memory_mb=memory_mb
+        )
     require_memory(
         _BYTES_PER_PAIR * data.n_pairs + _BYTES_PER_ITEM * data.n_items,
         memory_mb=memory_mb,
@@ -160,7 +183,13 @@ def walk_weights(data: Interactions, source_exponent: float, target_exponent: fl
 
 
 def _start(
-    data: Interactions, settings: ItemKNN | Walk, weigh: Weigh, *, instead: str, memory_mb: float
+    data: Interactions,
+    settings: ItemKNN | Walk,
+    weigh: Weigh,
+    common_users: CountedUsers,
+    *,
+    instead: str,
+    memory_mb: float,
 ) -> OneSweep:
     n = settings.n_neighbours
     require_memory(
@@ -172,8 +201,7 @@ def _start(
     )
 
     def solve() -> Neighbours:
-        activity = activity_weights(data, settings.user_exponent)
-        common = CommonUsers(data, activity, data.relative_weights)
+        common = common_users(data, settings.user_exponent, weighted=True)
         return find_nearest(data, common, weigh, n).as_scorer(data)
 
     return OneSweep(solve)
@@ -191,7 +219,7 @@ def neighbour_bytes(data: Interactions, n: int) -> int:
     return working + _BYTES_PER_NEIGHBOUR * int(np.minimum(n_entries, n).sum())
 
 
-def find_nearest(data: Interactions, common: CommonUsers, weigh: Weigh, n: int) -> Nearest:
+def find_nearest(data: Interactions, common: CommonRows, weigh: Weigh, n: int) -> Nearest:
     """The n nearest of all items that share a user with each item."""
     found: dict[int, Nearest] = {}
     blocks = item_blocks(most_neighbours(data))
@@ -204,7 +232,7 @@ def find_nearest(data: Interactions, common: CommonUsers, weigh: Weigh, n: int) 
     return Nearest(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def _nearest(common: CommonUsers, items: slice, weigh: Weigh, n: int) -> Nearest:
+def _nearest(common: CommonRows, items: slice, weigh: Weigh, n: int) -> Nearest:
     """The n most similar of all items that share a user with one of these."""
     products = common.rows(items)
     indptr = products.indptr.astype(np.int64)

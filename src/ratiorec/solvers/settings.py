@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from ratiorec.data.interactions import Interactions
     from ratiorec.machine import Device
+    from ratiorec.solvers.neighbours import CountedUsers
     from ratiorec.solvers.solver import Solution
 
 
@@ -21,12 +22,20 @@ class RunContext(TypedDict):
     """What a solver may draw on: randomness, a device, so much memory, and what others left.
 
     `shared` holds what solvers of the same pairs may have in common, such as eigenvectors.
+    `common_users` counts the common users of items, where not this process alone does.
     """
 
     rng: np.random.Generator
     device: Device
     memory_mb: float
     shared: NotRequired[dict[str, Any]]
+    common_users: NotRequired[CountedUsers]
+
+
+def _counting(context: RunContext) -> CountedUsers:
+    from ratiorec.solvers.neighbours import CommonUsers
+
+    return context.get("common_users", CommonUsers)
 
 
 @dataclass(frozen=True)
@@ -70,7 +79,8 @@ class ItemKNN:
         """A solution before its first sweep; solved on the CPU, for the work is sparse."""
         from ratiorec.solvers.neighbours import start_item_knn
 
-        return start_item_knn(data, self, memory_mb=context["memory_mb"])
+        counting = _counting(context)
+        return start_item_knn(data, self, memory_mb=context["memory_mb"], common_users=counting)
 
 
 @dataclass(frozen=True)
@@ -122,7 +132,10 @@ class EASE(Regression):
         """A solution before its first sweep."""
         from ratiorec.solvers.ease import start_ease
 
-        return start_ease(data, self, device=context["device"], memory_mb=context["memory_mb"])
+        counting, memory_mb = _counting(context), context["memory_mb"]
+        return start_ease(
+            data, self, device=context["device"], memory_mb=memory_mb, common_users=counting
+        )
 
 
 @dataclass(frozen=True)
@@ -151,8 +164,10 @@ class LocalEASE(Regression):
         """A solution before its first sweep."""
         from ratiorec.solvers.local_ease import start_local_ease
 
-        device, memory_mb = context["device"], context["memory_mb"]
-        return start_local_ease(data, self, device=device, memory_mb=memory_mb)
+        counting, memory_mb = _counting(context), context["memory_mb"]
+        return start_local_ease(
+            data, self, device=context["device"], memory_mb=memory_mb, common_users=counting
+        )
 
 
 @dataclass(frozen=True)
@@ -248,7 +263,8 @@ class Walk:
         """A solution before its first sweep; solved on the CPU, for the work is sparse."""
         from ratiorec.solvers.neighbours import start_walk
 
-        return start_walk(data, self, memory_mb=context["memory_mb"])
+        counting = _counting(context)
+        return start_walk(data, self, memory_mb=context["memory_mb"], common_users=counting)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from ratiorec.training.fit import (
     Observer,
     StepTaken,
 )
-from ratiorec.training.team import evaluate_on_device
+from ratiorec.training.team import ALONE, Team
 
 
 def fit(
@@ -58,6 +58,7 @@ def fit(
     observe: Observer = lambda event: None,
     stop_requested: Callable[[], bool] = lambda: False,
     split: Split | None = None,
+    team: Team = ALONE,
 ) -> Artifact:
     """Train a model on pairs.
 
@@ -72,6 +73,8 @@ def fit(
         observe: Told of every step and epoch.
         stop_requested: Asked after every step; True saves a checkpoint and stops.
         split: Pairs to train on and to judge by, in place of drawn ones.
+        team: The processes that fit the model together; all but the first are given the part of
+            it that they have.
 
     Raises:
         ConfigError: There is a `split` for settings that draw their own, as "auto" does.
@@ -99,19 +102,23 @@ def fit(
             )
         run = AutoSession(dataset.train, settings, options, **context)
     else:
-        run = FitSession(dataset.train, settings, options, split=split, **context)
+        run = FitSession(dataset.train, settings, options, split=split, team=team, **context)
     with log:
         fitted = run()
     table = to_table(fitted.settings or settings)
-    model = Artifact.of(fitted.scorer, dataset.train, settings=table, card={})
-    test = None
+    train, test = dataset.train, None
     if dataset.test is not None and dataset.test.n_pairs:
-        test = evaluate_on_device(model.scorer, dataset.train, dataset.test, device=place)
+        parts = team.portion(train), team.portion(dataset.test)
+        test = team.judge(fitted.scorer, *parts, device=place)
+    scorer = team.whole(fitted.scorer, train)
+    own = train if team.is_first else team.portion(train)
+    model = Artifact.of(scorer, own, settings=table, card={})
     card = _card(dataset, fitted, test) | {
         "preset": preset,
         "seed": seed,
         "device": str(place),
         "peak_memory_mb": peak_memory_mb(),
+        **team.card,
     }
     if place.type == "cuda":
         import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Protocol, TypeVar, Unpack
+from typing import Any, Protocol, TypeVar, Unpack
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.evaluation.evaluate import Ranker, Report, evaluate
@@ -51,6 +51,10 @@ class Team(Protocol):
     def is_first(self) -> bool:
         """Whether this process speaks and writes for all."""
 
+    @property
+    def card(self) -> dict[str, Any]:
+        """What a model's card says of the processes, where there are several."""
+
     def portion(self, data: Interactions) -> Interactions:
         """The pairs that this process works on."""
 
@@ -78,6 +82,10 @@ class Alone:
     """One process: nobody to agree with."""
 
     is_first = True
+
+    @property
+    def card(self) -> dict[str, Any]:
+        return {}
 
     def portion(self, data: Interactions) -> Interactions:
         return data
