@@ -249,16 +249,17 @@ def test_the_settings_in_the_model_are_those_it_was_trained_with(
 
 
 WITHOUT_WEIGHTS = {"graph-filter"}
+WITHOUT_EPOCHS = {*CLOSED_FORMS, "wmf", "implicit-als"}
 # a model that has learnt its pairs by heart carries their weights to no other pair
 MODEST = ["encoder.dimension=4", "training.epochs=30"]
 FEWER = {
     "mult-vae": [],
     "dregn-cf-static": ["first.encoder.dimension=4", "second.encoder.dimension=4"],
-    **{name: [] for name in (*CLOSED_FORMS, "wmf", "implicit-als")},
+    **{name: [] for name in WITHOUT_EPOCHS},
 }
 A_FEW_STEPS = {
     "dregn-cf-static": ["first.training.epochs=2", "second.training.epochs=2"],
-    **{name: [] for name in (*CLOSED_FORMS, "wmf", "implicit-als")},
+    **{name: [] for name in WITHOUT_EPOCHS},
 }
 N_GUESTS, N_GOODS = 120, 40
 
