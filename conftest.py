@@ -47,6 +47,11 @@ collect_ignore_glob = (
 )
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test begins first: it mostly waits, and the others run beside it."""
+    items.sort(key=lambda item: item.get_closest_marker("mostly_waits") is None)
+
+
 def pytest_collection_finish() -> None:
     """Takes what was imported out of the garbage collector's sight: every fit runs it."""
     gc.collect()

@@ -10,6 +10,7 @@ import sys
 import urllib.request
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -50,11 +51,12 @@ import contextlib, io, json, shlex
 told = {}
 for words in json.load(sys.stdin):
     sys.argv = ["ratiorec", *shlex.split(words)]
-    with contextlib.redirect_stderr(io.StringIO()) as stderr:
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             main()
         except SystemExit as left:
-            told[words] = [left.code, stderr.getvalue()]
+            told[words] = [left.code, out.getvalue(), err.getvalue()]
 print(json.dumps(told))
 """
 )
@@ -76,69 +78,95 @@ def without(modules: Iterable[str]) -> dict[str, str]:
     return os.environ | {"MISSING": ",".join(modules)}
 
 
-def run(folder: Path, *words: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+class Said(NamedTuple):
+    """What a command left: its exit code and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+def told(folder: Path, commands: list[str]) -> dict[str, Said]:
+    """What each of these commands says, one after the other in one process without any extra."""
     done = subprocess.run(
-        [sys.executable, "-c", ONE_COMMAND, *words],
+        [sys.executable, "-c", MANY_COMMANDS],
         cwd=folder,
         env=without(EXTRAS),
+        input=json.dumps(commands),
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == code, done.stderr[-2000:]
-    assert "Traceback" not in done.stderr
-    return done
+    assert done.returncode == 0, done.stderr[-2000:]
+    return {words: Said(*said) for words, said in json.loads(done.stdout).items()}
+
+
+def run(folder: Path, *commands: str) -> list[Said]:
+    """What each of these commands says, which all must come to a good end."""
+    said = list(told(folder, list(commands)).values())
+    assert [one.code for one in said] == [0] * len(commands), said
+    return said
 
 
 def test_every_closed_form_is_fitted_and_answers(folder: Path) -> None:
-    found = json.loads(
-        run(folder, "compare", "clicks.csv", "--presets", ",".join(CLOSED_FORMS), "--json").stdout
-    )
-    assert {line["preset"]: line["error"] for line in found["results"]} == dict.fromkeys(
-        CLOSED_FORMS
+    (said,) = run(folder, f"compare clicks.csv --presets {','.join(CLOSED_FORMS)} --json")
+    assert {line["preset"]: line["error"] for line in json.loads(said.out)["results"]} == (
+        dict.fromkeys(CLOSED_FORMS)
     )
 
 
 def test_the_default_says_what_it_left_out_and_what_would_add_it(folder: Path) -> None:
-    done = run(folder, "fit", "clicks.csv", "-o", "model", "--max-seconds", "60", "--json")
-    members = {member["name"]: member["why"] for member in json.loads(done.stdout)["members"]}
+    fitted, listed = run(
+        folder,
+        "fit clicks.csv -o model --max-seconds 60 --json",
+        "recommend model --user u0 -k 4 --json",
+    )
+    members = {member["name"]: member["why"] for member in json.loads(fitted.out)["members"]}
     learned = {"dregn-cf", "softmax", "lightgcn"}
     for name in learned:
         assert members[name] == "left out: torch is not installed, pip install 'ratiorec[torch]'"
     assert not any("torch" in members[name] for name in members.keys() - learned)
-    lists = run(folder, "recommend", "model", "--user", "u0", "-k", "4", "--json").stdout
-    listed = {row["item_id"] for row in json.loads(lists)["recommendations"]}
-    assert listed <= {f"i{item}" for item in range(0, 20, 2)}
+    items = {row["item_id"] for row in json.loads(listed.out)["recommendations"]}
+    assert items <= {f"i{item}" for item in range(0, 20, 2)}
 
 
 def test_a_model_is_judged_updated_and_exported(folder: Path) -> None:
-    run(folder, "fit", "clicks.csv", "--preset", "walk", "-o", "walk")
-    run(folder, "update", "walk", "today.csv")
-    assert "new" in run(folder, "recommend", "walk", "--user", "u6", "-k", "20").stdout
-    run(folder, "evaluate", "walk", "--test", "today.csv", "--allow-seen", "--json")
-    run(folder, "similar", "walk", "--item", "i0")
-    run(folder, "export", "walk", "--to", "numpy", "-o", "vectors", "--min-recall", "0.5")
+    _, _, listed, *_ = run(
+        folder,
+        "fit clicks.csv --preset walk -o walk",
+        "update walk today.csv",
+        "recommend walk --user u6 -k 20",
+        "evaluate walk --test today.csv --allow-seen --json",
+        "similar walk --item i0",
+        "export walk --to numpy -o vectors --min-recall 0.5",
+    )
+    assert "new" in listed.out
 
 
 def test_data_are_described_and_split(folder: Path) -> None:
-    found = json.loads(run(folder, "data", "describe", "clicks.csv", "--json").stdout)
+    described, _, _, figures = run(
+        folder,
+        "data describe clicks.csv --json",
+        "data split clicks.csv -o parts",
+        "fit parts --preset ease -o of_parts",
+        "evaluate of_parts --data parts --per-user users.csv",
+    )
+    found = json.loads(described.out)
     assert (found["n_users"], found["n_pairs"]) == (30, 180)
-    run(folder, "data", "split", "clicks.csv", "-o", "parts")
-    run(folder, "fit", "parts", "--preset", "ease", "-o", "of_parts")
-    figures = run(folder, "evaluate", "of_parts", "--data", "parts", "--per-user", "users.csv")
-    assert "recall@20" in figures.stdout
+    assert "recall@20" in figures.out
     assert (folder / "users.csv").read_text().startswith("user_id,recall@20,")
 
 
 @pytest.fixture(scope="module")
 def model(folder: Path) -> str:
-    run(folder, "fit", "clicks.csv", "--preset", "wmf", "-o", "wmf")
+    run(folder, "fit clicks.csv --preset wmf -o wmf")
     return "wmf"
 
 
 def test_lists_for_everyone_go_to_csv_and_sqlite(folder: Path, model: str) -> None:
-    for place in ("lists.csv", "sqlite:///lists.db"):
-        assert "90 rows" in run(folder, "recommend", model, "--all", "-k", "3", "-o", place).stderr
+    places = ("lists.csv", "sqlite:///lists.db")
+    for said in run(folder, *(f"recommend {model} --all -k 3 -o {place}" for place in places)):
+        assert "90 rows" in said.err
 
 
 REFUSED = [  # a command, and the extra that it needs
@@ -165,30 +193,19 @@ REFUSED = [  # a command, and the extra that it needs
 
 
 @pytest.fixture(scope="module")
-def refusals(folder: Path, model: str) -> dict[str, tuple[int, str]]:
-    """What each of these commands says, all in one process."""
+def refusals(folder: Path, model: str) -> dict[str, Said]:
     for name in ("clicks.parquet", "clicks.feather", "clicks.csv.zst"):
         (folder / name).write_bytes(b"\x28\xb5\x2f\xfd, which is how zstd begins")
-    done = subprocess.run(
-        [sys.executable, "-c", MANY_COMMANDS],
-        cwd=folder,
-        env=without(EXTRAS),
-        input=json.dumps([words for words, _ in REFUSED]),
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    told: dict[str, tuple[int, str]] = json.loads(done.stdout.splitlines()[-1])
-    return told
+    return told(folder, [words for words, _ in REFUSED])
 
 
 @pytest.mark.parametrize(("words", "extra"), REFUSED, ids=[words for words, _ in REFUSED])
 def test_what_needs_an_extra_is_refused_with_the_command_that_adds_it(
-    folder: Path, refusals: dict[str, tuple[int, str]], words: str, extra: str
+    folder: Path, refusals: dict[str, Said], words: str, extra: str
 ) -> None:
-    code, said = refusals[words]
-    *_, refusal = said.splitlines()
-    assert code == 2
+    said = refusals[words]
+    *_, refusal = said.err.splitlines()
+    assert said.code == 2
     assert refusal.startswith("ratiorec: ")
     assert f"pip install 'ratiorec[{extra}]'" in refusal
     for part in (" (where: ", "; found: ", "; wanted: "):
@@ -202,8 +219,10 @@ def test_every_extra_is_missing_to_somebody() -> None:
 
 
 def test_the_doctor_names_what_is_missing(folder: Path) -> None:
-    found = json.loads(run(folder, "doctor", "--json").stdout)["extras"]
-    assert found == {name: f"missing: pip install 'ratiorec[{name}]'" for name in doctor.EXTRAS}
+    (said,) = run(folder, "doctor --json")
+    assert json.loads(said.out)["extras"] == {
+        name: f"missing: pip install 'ratiorec[{name}]'" for name in doctor.EXTRAS
+    }
 
 
 def test_a_table_for_arrow_is_refused_in_python_too() -> None:

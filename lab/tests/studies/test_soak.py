@@ -15,6 +15,7 @@ from ratiorec_lab.studies.soak import figures, measure, options
 SHORT_FORM = "--data synthetic --minutes 3 --phase-seconds 30 --swap-seconds 15 --rate 20"
 
 
+@pytest.mark.mostly_waits
 def test_everything_at_once_fails_no_valid_request() -> None:
     """The short form of the half hour: the same code and load, a model with random vectors."""
     found = asyncio.run(measure(options().parse_args(SHORT_FORM.split())))

@@ -8,6 +8,7 @@ everything works and nothing more.
 
 from __future__ import annotations
 
+import functools
 import math
 import shlex
 from collections.abc import Mapping
@@ -171,7 +172,12 @@ def _drawn_to_the_end(preset: str, settings: ModelSettings) -> dict[str, Value]:
 def _with_changes(settings: ModelSettings, changes: Changes) -> ModelSettings:
     if not changes:
         return settings
-    return resolve(settings, assignments=[f"{name}={value}" for name, value in changes.items()])
+    return _resolved(settings, tuple(f"{name}={value}" for name, value in changes.items()))
+
+
+@functools.cache  # a report names the same cells again and again
+def _resolved(settings: ModelSettings, assignments: tuple[str, ...]) -> ModelSettings:
+    return resolve(settings, assignments=assignments)
 
 
 # The protocol `paper`
