@@ -19,8 +19,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from ratiorec.batches.dealing import inclusion_probability
 from ratiorec.batches.users import Batch, UserEpochs
-from ratiorec.data.interactions import Interactions, inclusion_probability
+from ratiorec.data.interactions import Interactions
 from ratiorec.encoders.encoder import Graph, LightGCNEncoder
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.losses.density_ratio import DensityRatio

@@ -21,8 +21,9 @@ from ratiorec.solvers.settings import AnySolver
 if TYPE_CHECKING:
     import torch
 
+    from ratiorec.batches.dealing import UserDeal
     from ratiorec.batches.pairs import Draw, PairEpochs
-    from ratiorec.batches.users import Deal, UserEpochs
+    from ratiorec.batches.users import UserEpochs
     from ratiorec.data.interactions import Interactions
 
 
@@ -56,9 +57,9 @@ class UserBatches:
         size = self.batch_size(int(np.count_nonzero(data.user_degrees)))
         return UserEpochs(data, size, self.dealing())
 
-    def dealing(self) -> Deal:
+    def dealing(self) -> UserDeal:
         """Who is in which batch, as a part."""
-        from ratiorec.batches.users import EvenDeal, IndependentDeal
+        from ratiorec.batches.dealing import EvenDeal, IndependentDeal
 
         return IndependentDeal() if self.deal == "independent" else EvenDeal()
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratiorec.data.interactions import inclusion_probability
+from ratiorec.batches.dealing import inclusion_probability
 
 
 def exactly(degree: int, *, n_users: int, n_drawn: int) -> Fraction:

@@ -8,9 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratiorec.batches.dealing import inclusion_probability
 from ratiorec.batches.static import StaticEpochs
 from ratiorec.batches.users import Batch, UserEpochs
-from ratiorec.data.interactions import Interactions, inclusion_probability
+from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
 from ratiorec.settings import UserBatches
 from support.small_data import interactions, random_interactions

@@ -20,7 +20,7 @@ def test_a_row_counts_the_users_of_two_items() -> None:
 
 def test_users_count_by_their_activity() -> None:
     dense = as_csr(DATA).toarray()
-    weights = np.maximum(dense.sum(1), 1) ** -0.7
+    weights = np.maximum(dense.sum(1).astype(float), 1) ** -0.7
     found = CommonUsers(DATA, 0.7).rows(slice(0, 15)).toarray()
     np.testing.assert_allclose(found, dense.T @ (weights[:, None] * dense), rtol=1e-12)
 

@@ -192,7 +192,7 @@ def test_the_search_ends_when_patience_is_lost() -> None:
 def test_a_gain_that_is_too_small_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = iter([0.5, 0.5 * 1.11, 0.5 * 1.11 * 1.09, 0.5])
     monkeypatch.setattr(
-        fitting, "evaluate_on_device", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(scores)}
+        teams, "evaluate_on_device", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(scores)}
     )
     fitted = fit(settings=training_with(min_relative_gain=0.1, patience=9))
     assert fitted.n_epochs == 2
@@ -526,7 +526,7 @@ def test_patience_counts_on_after_an_interruption(
 ) -> None:
     falling = itertools.count(-1, -1)
     monkeypatch.setattr(
-        fitting, "evaluate_on_device", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(falling)}
+        teams, "evaluate_on_device", lambda *_, **__: {"recall@20": 0.0, "ndcg@20": next(falling)}
     )
     settings = training_with(epochs=9, patience=3)
     options = FitOptions(checkpoints=Checkpoints(tmp_path))

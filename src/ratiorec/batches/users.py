@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Protocol
@@ -12,7 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from ratiorec.data.interactions import Interactions, inclusion_probability
+from ratiorec.batches.dealing import EvenDeal, Inclusions, Positives, UserDeal
+from ratiorec.data.interactions import Interactions
 from ratiorec.shapes import (
     ItemIndex,
     PerItem,
@@ -63,10 +64,6 @@ class Epochs(Protocol):
         """The batch as risks read it; where it takes work, the work is part of the step."""
 
 
-def _as_it_is(value: Tensor) -> Tensor:
-    return value
-
-
 @dataclass(frozen=True)
 class Batch:
     """U_B, I_B and the positives between them (theory: P2).
@@ -89,7 +86,7 @@ class Batch:
     pair_weights: PerPositive | None = None  # c_ui of each positive; None where all are 1
     lists_all_items: bool = False  # in their order, as candidates
     n_sharing: int | None = None  # |U_B| where others list users of it too
-    total: Callable[[Tensor], Tensor] = _as_it_is
+    total: Callable[[Tensor], Tensor] = lambda part: part
 
     @property
     def share(self) -> float:
@@ -122,63 +119,13 @@ class Batch:
         return replace(self, **moved)
 
 
-class Deal(Protocol):
-    """Who is in which batch of an epoch."""
-
-    def __call__(
-        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
-    ) -> Sequence[NDArray[np.int64]]:
-        """The users of `n_steps` batches of at most `most` users."""
-
-    def of_one_size(
-        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """The same with equally many users in every batch [n_steps, n]."""
-
-
-class EvenDeal:
-    """Every user once, in batches whose sizes differ by one at most."""
-
-    def __call__(
-        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
-    ) -> list[NDArray[np.int64]]:
-        return np.array_split(rng.permutation(users), n_steps)
-
-    def of_one_size(
-        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """The last batch is filled up from the first."""
-        dealt = rng.permutation(users)
-        n_missing = -len(users) % n_steps
-        return np.concatenate([dealt, dealt[:n_missing]]).reshape(n_steps, -1)
-
-
-class IndependentDeal:
-    """Batches of full size, each drawn anew without replacement (theory: P2).
-
-    This is the paper's Algorithm 1 to the letter: a user may come twice in an epoch, or not at all.
-    """
-
-    def __call__(
-        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
-    ) -> list[NDArray[np.int64]]:
-        size = min(most, len(users))
-        return [rng.choice(users, size, replace=False) for _ in range(n_steps)]
-
-    def of_one_size(
-        self, users: NDArray[np.int64], n_steps: int, most: int, rng: np.random.Generator
-    ) -> NDArray[np.int64]:
-        """The same: all are of full size."""
-        return np.stack(self(users, n_steps, most, rng))
-
-
 @dataclass(frozen=True, eq=False)
 class UserEpochs:
     """The batches of one set of pairs; calling it deals one epoch."""
 
     data: Interactions
     batch_size: int  # at most
-    deal: Deal = field(default_factory=EvenDeal)
+    deal: UserDeal = field(default_factory=EvenDeal)
 
     same_shape: ClassVar[bool] = False
 
@@ -211,75 +158,32 @@ class UserEpochs:
 
     def batch(self, users: NDArray[np.int64]) -> Batch:
         """All positives of these users, and the items that any of them has for candidates."""
-        positives = Positives.of(self.data, users)
-        came_up = positives.marked(self.data.n_items)
-        return positives.batch(users, came_up, self.data.item_degrees, self.inclusions(len(users)))
+        data, positives = self.data, Positives.of(self.data, users)
+        came_up, inclusion = positives.marked(data.n_items), self.inclusions(len(users))
+        return listed(users, positives, came_up, data.item_degrees, inclusion)
 
 
-@dataclass
-class Inclusions:
-    """s(i) of every item; an even deal has two batch sizes at most, so few are kept."""
-
-    item_degrees: NDArray[np.int64]
-    n_users: int
-    _known: dict[int, NDArray[np.float64]] = field(default_factory=dict)
-
-    def __call__(self, n_drawn: int) -> NDArray[np.float64]:
-        """Where so many users are drawn."""
-        if n_drawn not in self._known:
-            self._known[n_drawn] = inclusion_probability(
-                self.item_degrees, n_users=self.n_users, n_drawn=n_drawn
-            )
-        return self._known[n_drawn]
-
-
-class Positives(NamedTuple):
-    """The pairs of some users, listed one after another."""
-
-    degrees: NDArray[np.int64]  # of each user
-    rows: NDArray[np.int64]
-    items: NDArray[np.int32]
-    weights: NDArray[np.float32] | None
-
-    @classmethod
-    def of(cls, data: Interactions, users: NDArray[np.int64]) -> Positives:
-        """All that `data` has of these users."""
-        degrees = data.user_degrees[users]
-        rows = np.repeat(np.arange(len(users)), degrees)
-        offsets = np.arange(len(rows)) - np.repeat(np.cumsum(degrees) - degrees, degrees)
-        places = data.indptr[users][rows] + offsets
-        weights = data.relative_weights
-        return cls(
-            degrees, rows, data.indices[places], None if weights is None else weights[places]
-        )
-
-    def marked(self, n_items: int) -> NDArray[np.uint8]:
-        """1 for every item that is among them."""
-        came_up = np.zeros(n_items, np.uint8)
-        came_up[self.items] = 1
-        return came_up
-
-    def batch(
-        self,
-        users: NDArray[np.int64],
-        came_up: NDArray[np.uint8],
-        item_degrees: NDArray[np.int64],
-        inclusion: NDArray[np.float64],
-        **shared: Any,
-    ) -> Batch:
-        """The batch of these users with the candidates that came up; `shared` are fields of it."""
-        n_items = len(item_degrees)
-        candidates = np.flatnonzero(came_up)
-        place = np.empty(n_items, np.int64)
-        place[candidates] = np.arange(len(candidates))
-        return Batch(
-            users=torch.from_numpy(users),
-            candidates=torch.from_numpy(candidates),
-            rows=torch.from_numpy(self.rows),
-            columns=torch.from_numpy(place[self.items]),
-            prior=torch.from_numpy(self.degrees / n_items).float(),
-            popularity=torch.from_numpy(item_degrees[candidates]).float(),
-            inclusion=torch.from_numpy(inclusion[candidates]).float(),
-            pair_weights=None if self.weights is None else torch.from_numpy(self.weights),
-            **shared,
-        )
+def listed(
+    users: NDArray[np.int64],
+    positives: Positives,
+    came_up: NDArray[np.uint8],
+    item_degrees: NDArray[np.int64],
+    inclusion: NDArray[np.float64],
+    **shared: Any,
+) -> Batch:
+    """The batch of these users with the candidates that came up; `shared` are fields of it."""
+    n_items = len(item_degrees)
+    candidates = np.flatnonzero(came_up)
+    place = np.empty(n_items, np.int64)
+    place[candidates] = np.arange(len(candidates))
+    return Batch(
+        users=torch.from_numpy(users),
+        candidates=torch.from_numpy(candidates),
+        rows=torch.from_numpy(positives.rows),
+        columns=torch.from_numpy(place[positives.items]),
+        prior=torch.from_numpy(positives.degrees / n_items).float(),
+        popularity=torch.from_numpy(item_degrees[candidates]).float(),
+        inclusion=torch.from_numpy(inclusion[candidates]).float(),
+        pair_weights=None if positives.weights is None else torch.from_numpy(positives.weights),
+        **shared,
+    )

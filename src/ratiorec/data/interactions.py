@@ -174,11 +174,11 @@ class Interactions:
     @cached_property
     def relative_weights(self) -> NDArray[np.float32] | None:
         """c_ui, the weights over their mean; None where all pairs count alike (theory: W9)."""
-        if self.weights is not None and self.mean_weight is not None:
-            return np.asarray(self.weights / self.mean_weight, np.float32)
-        if self.weights is None or not self.n_pairs or (self.weights == self.weights[0]).all():
+        if self.weights is None or not self.n_pairs:
             return None
-        mean = float(self.weights.mean(dtype=np.float64))
+        mean = self.mean_weight or float(self.weights.mean(dtype=np.float64))
+        if (self.weights == mean).all():
+            return None
         return np.asarray(self.weights / mean, np.float32)
 
     @property
@@ -195,35 +195,28 @@ class Interactions:
         """I_u⁺, the items of one user."""
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 
+    def _beside(self, places: NDArray[np.bool_] | slice) -> dict[str, Any]:
+        """What stands beside `indices`, at these places."""
+        names = ("indices", "weights", "timestamps", "order", "earliest")
+        return {name: v[places] for name in names if (v := getattr(self, name)) is not None}
+
     def select(self, mask: NDArray[np.bool_]) -> Interactions:
         """The pairs under the mask, over the same users and items."""
-        return replace(
-            self,
-            indptr=row_ends(self.pair_users[mask], self.n_users),
-            indices=self.indices[mask],
-            weights=None if self.weights is None else self.weights[mask],
-            timestamps=None if self.timestamps is None else self.timestamps[mask],
-            order=None if self.order is None else self.order[mask],
-            earliest=None if self.earliest is None else self.earliest[mask],
-        )
+        indptr = row_ends(self.pair_users[mask], self.n_users)
+        return replace(self, indptr=indptr, **self._beside(mask))
 
     def of_users(self, rows: slice) -> Interactions:
         """The pairs of consecutive users, its only ones; a pair counts as before."""
-        pairs = slice(int(self.indptr[rows.start]), int(self.indptr[rows.stop]))
-        names = ("weights", "timestamps", "order", "earliest")
-        parts = {name: v[pairs] for name in names if (v := getattr(self, name)) is not None}
-        mean = None
-        if self.relative_weights is None:
-            parts["weights"] = None
-        elif self.weights is not None:
-            mean = self.mean_weight or float(self.weights.mean(dtype=np.float64))
+        mean = self.mean_weight
+        if self.weights is not None and mean is None:
+            mean = float(self.weights.mean(dtype=np.float64))
+        start, stop = int(self.indptr[rows.start]), int(self.indptr[rows.stop])
         return replace(
             self,
             users=Vocabulary(self.users.ids[rows], self.users.kind),
-            indptr=self.indptr[rows.start : rows.stop + 1] - pairs.start,
-            indices=self.indices[pairs],
+            indptr=self.indptr[rows.start : rows.stop + 1] - start,
             mean_weight=mean,
-            **parts,
+            **self._beside(slice(start, stop)),
         )
 
     def known_to(self, users: Vocabulary, items: Vocabulary) -> NDArray[np.bool_]:
@@ -348,27 +341,3 @@ def require_trainable(data: Interactions) -> Interactions:
 
 def _keys(data: Interactions) -> NDArray[np.int64]:
     return data.pair_users.astype(np.int64) * data.n_items + data.indices
-
-
-def inclusion_probability(
-    item_degrees: NDArray[np.int64], *, n_users: int, n_drawn: int
-) -> NDArray[np.float64]:
-    """s(i) = 1 − C(n_i⁻, |U_B|) / C(|U|, |U_B|), n_i⁻ the users without item i (theory: P1).
-
-    An item that some drawn user must have is certain: n_i⁻ < |U_B| gives 1.
-
-    >>> inclusion_probability(np.array([0, 1, 3]), n_users=4, n_drawn=2).round(6).tolist()
-    [0.0, 0.5, 1.0]
-    """
-    from scipy.special import gammaln
-
-    others = (n_users - np.asarray(item_degrees)).astype(np.float64)
-    certain = others < n_drawn
-    others = np.where(certain, n_drawn, others)
-    log_missed = (
-        gammaln(others + 1)
-        - gammaln(others - n_drawn + 1)
-        - gammaln(n_users + 1)
-        + gammaln(n_users - n_drawn + 1)
-    )
-    return np.where(certain, 1.0, np.clip(-np.expm1(log_missed), 0.0, 1.0))

@@ -16,7 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from ratiorec.batches.users import AnyBatch, Batch, Deal, Inclusions, Positives
+from ratiorec.batches.dealing import Inclusions, Positives, UserDeal
+from ratiorec.batches.users import AnyBatch, Batch, listed
 from ratiorec.data.interactions import Interactions
 from ratiorec.distributed.ranks import Ranks
 from ratiorec.encoders.encoder import Encoder, directions, popularity_column, users_by_item
@@ -59,7 +60,7 @@ class SharedEpochs:
     population: Population
     ranks: Ranks
     batch_size: int  # of all ranks together, at most
-    deal: Deal
+    deal: UserDeal
 
     same_shape: ClassVar[bool] = False
 
@@ -86,8 +87,9 @@ class SharedEpochs:
         own = users[(users >= there.start) & (users < there.stop)] - there.start
         positives = Positives.of(self.population.own, own)
         came_up = self.ranks.most(positives.marked(len(self.population.item_degrees)))
-        return positives.batch(
+        return listed(
             own,
+            positives,
             came_up,
             self.population.item_degrees,
             self._inclusions(len(users)),

@@ -303,8 +303,7 @@ class _CorrectedMean(torch.autograd.Function):
     ) -> Tensor:
         value, to_users, to_items = compute(users, items, term, bound)
         ctx.save_for_backward(to_users, to_items, value <= bound)
-        # of no users, which a part of a batch may have, it is 0
-        return non_negative(value, bound).sum() / max(1, len(value))
+        return non_negative(value, bound).sum() / max(1, len(value))  # 0 of no users
 
     @staticmethod
     def backward(ctx: Any, outer: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None]:

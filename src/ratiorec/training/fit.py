@@ -11,7 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -144,26 +144,22 @@ class FitSession:
         self.observe = observe
         self.stop_requested = stop_requested
         self._shared = {} if shared is None else shared
-        split_seed, *self._run_seeds = _seed_sequence(seed).spawn(3)
+        require_range("--seed", seed, at_least=0, what="a seed cannot be negative")
+        split_seed, *self._run_seeds = np.random.SeedSequence(seed).spawn(3)
         if split is None and options.validation:
-            rng = np.random.default_rng(split_seed)
-            by = options.validation_by or "random"
+            rng, by = np.random.default_rng(split_seed), options.validation_by or "random"
             split = split_for_validation(data, options.validation, rng, by)
-        self.identity = {
-            "data": data.sha256,
-            "settings": to_table(settings),
-            "seed": seed,
-            "validation": options.validation,
-            "refit": options.refit,
-        }
+        self.identity = {"data": data.sha256, "settings": to_table(settings), "seed": seed}
+        self.identity |= {"validation": options.validation, "refit": options.refit}
         if split is not None and options.validation_by not in (None, "random"):
             self.identity["validation_by"] = options.validation_by
             self.identity["held_out"] = split.held_out.sha256  # by times that `data` lacks
         self._n_judged = 0 if split is None else int((split.held_out.user_degrees > 0).sum())
         self.data = team.portion(data)
-        self.split = split and replace(
-            split, train=team.portion(split.train), held_out=team.portion(split.held_out)
-        )
+        if split is not None:
+            train, held_out = team.portion(split.train), team.portion(split.held_out)
+            split = Split(train, held_out, split.n_users_kept_whole)
+        self.split = split
         self.history: list[dict[str, Any]] = []
         self.best: dict[str, Any] | None = None
         self.best_scorer: StoredScorer | None = None
@@ -310,8 +306,8 @@ class FitSession:
     def _validate(self, run: TrainingRun) -> Metrics:
         assert self.split is not None
         scorer = run.scorer()
-        train, held_out = self.split.train, self.split.held_out
-        metrics = self.team.judge(scorer, train, held_out, device=self.device)
+        split, device = self.split, self.device
+        metrics = self.team.judge(scorer, split.train, split.held_out, device=device)
         if self.best is None or self._is_better(metrics, self.best["metrics"]):
             self.best = {"step": run.step, "metrics": metrics, "kind": scorer.kind}
             self.best |= {"epoch": run.n_steps}  # of which a refit on all pairs may have more
@@ -410,11 +406,3 @@ class FitSession:
 def _stored(kind: str, arrays: Arrays, histories: Interactions) -> StoredScorer:
     """A model again, for users who have these pairs for a history."""
     return SCORERS[kind].from_arrays(arrays, UserItems.of(histories))
-
-
-def _seed_sequence(seed: int) -> np.random.SeedSequence:
-    if seed < 0:
-        raise ConfigError(
-            "a seed cannot be negative", where="--seed", found=str(seed), wanted="0 or more"
-        )
-    return np.random.SeedSequence(seed)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.batches.dealing import inclusion_probability
 from ratiorec.config import settings_in
-from ratiorec.data.interactions import inclusion_probability
 from ratiorec.encoders.settings import ENMF, Factorisation, LightGCN
 from ratiorec.errors import ConfigError, ModelError, UnknownChoiceError
 from ratiorec.losses import Loss
