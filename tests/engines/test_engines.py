@@ -24,13 +24,12 @@ from ratiorec.engines import Engine, OneProcess, RayCluster, Spread, cluster, sp
 from ratiorec.errors import (
     ConfigError,
     EngineError,
-    MissingExtraError,
     RatiorecError,
     StorageError,
     UnknownIdError,
 )
 from ratiorec.model.artifact import Artifact
-from ratiorec.sinks import Dataset, Job, Tally, place_of, sink_of, write_lists
+from ratiorec.sinks import FolderOfParts, Job, Tally, place_of, sink_of, write_lists
 from support.faulty_work import Fails, KillsItsProcess, WithFault
 from support.sink_places import PulledPlugError, expected, in_parquet, small_model, stop_after
 from support.small_scorers import Maker, blend, inner_product, random_rows, walk
@@ -69,7 +68,7 @@ def model(tmp_path: Path) -> Artifact:
 
 @pytest.fixture
 def spread(tmp_path: Path, engine: Engine) -> Spread:
-    return Spread(Dataset(place_of(str(tmp_path / "lists"))), engine, tmp_path / "model")
+    return Spread(FolderOfParts(place_of(str(tmp_path / "lists"))), engine, tmp_path / "model")
 
 
 def parts_in(folder: Path) -> dict[tuple[int, int], Path]:
@@ -88,7 +87,7 @@ def test_a_dataset_is_row_for_row_what_one_process_writes(
     model = Artifact(maker(seen, 30), users, items.with_names([f"{i}." for i in range(30)]), seen)
     model.save(tmp_path / "model")
     job = Job.of(model, model.users.ids, k=7, deny=["item-3"])
-    spread = Spread(Dataset(place_of(str(tmp_path / "lists"))), engine, tmp_path / "model")
+    spread = Spread(FolderOfParts(place_of(str(tmp_path / "lists"))), engine, tmp_path / "model")
     tally = spread_lists(job, spread, users_at_a_time=10)
     assert tally == write_lists(job, sink_of(str(tmp_path / "lists.parquet")))
     assert list(parts_in(tmp_path / "lists")) == [
@@ -173,7 +172,7 @@ def on_ray(ray: Any, tmp_path: Path) -> Callable[..., Spread]:
         engine: Engine = RayCluster(n_workers=N_WORKERS, **options)
         engine = engine if fault is None else WithFault(engine, fault)
         folder = tmp_path / "model" if model is None else model
-        return Spread(Dataset(place_of(str(tmp_path / "lists"))), engine, folder)
+        return Spread(FolderOfParts(place_of(str(tmp_path / "lists"))), engine, folder)
 
     return made
 
@@ -303,7 +302,7 @@ def test_after_the_driver_is_killed_the_same_job_goes_on_and_its_workers_have_en
     for pid in _in_session(process.pid):  # Ray's agents, which take a minute to notice
         os.kill(pid, signal.SIGKILL)
     job = Job.of(model, model.users.ids, 5)
-    dataset = Dataset(place_of(str(tmp_path / "lists")))
+    dataset = FolderOfParts(place_of(str(tmp_path / "lists")))
     spread = Spread(dataset, OneProcess(), tmp_path / "model")
     spread_lists(job, spread, users_at_a_time=1, notify=said.append)
     n_kept = int(said[0].split()[0])
@@ -335,12 +334,6 @@ def test_ctrl_c_ends_in_good_order(ray: Any, tmp_path: Path) -> None:
     assert "of 600 users are written; the same command goes on" in err
     assert "Traceback" not in err
     assert not (tmp_path / "lists" / "_SUCCESS").exists()
-
-
-def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'ratiorec\[ray\]'"):
-        RayCluster()
 
 
 @needs_ray

@@ -13,7 +13,7 @@ import pytest
 from ratiorec.engines import OneProcess, Spread, spread_lists
 from ratiorec.errors import ConfigError, DataError, StorageError
 from ratiorec.model.artifact import Artifact
-from ratiorec.sinks import Dataset, Job, place_of
+from ratiorec.sinks import FolderOfParts, Job, place_of
 from support.command_line import full_disk
 from support.sink_places import expected, in_parquet, small_model
 
@@ -21,8 +21,8 @@ MODEL = small_model()
 JOB = Job.of(MODEL, MODEL.users.ids, 5)
 
 
-def filled(place: str | Path, job: Job = JOB, **options: Any) -> Dataset:
-    dataset = Dataset(place_of(str(place)))
+def filled(place: str | Path, job: Job = JOB, **options: Any) -> FolderOfParts:
+    dataset = FolderOfParts(place_of(str(place)))
     options = {"users_at_a_time": 25} | options
     spread_lists(job, Spread(dataset, OneProcess(), Path("not read")), **options)
     return dataset

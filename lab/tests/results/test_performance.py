@@ -202,6 +202,8 @@ def test_ray_workers_stand_beside_one_process_with_what_they_cost(tmp_path: Path
         "users_per_second": 9000,
         "users_per_second_of_each_turn": [9100, 8000, 9000],
         "ratio_to_one_process": 1.0,
+        "seconds": 4.0,
+        "processor_seconds": 3.0,
     }
     sent = {"worker_bytes": 450.0, "block_bytes": 201.0, "most_in_store_bytes": 0.0}
     costs = {"start_seconds": 5.04, "first_block_seconds": 2.0, "block_overhead_ms": 1.25}
@@ -218,3 +220,4 @@ def test_ray_workers_stand_beside_one_process_with_what_they_cost(tmp_path: Path
     assert second[3:] == ["1.50", "5.04 s", "2 s", "1.25 ms"]
     assert "blocks of 2,000 users; 2 cores (some), medians of 3 turns" in about
     assert "once: 450 bytes; for each block and its answer: 201." in about
+    assert "ranking alone on one core had 75% of one" in about

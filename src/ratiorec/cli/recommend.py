@@ -149,7 +149,7 @@ class SinkGroup:
 
     def _spread(self, engine: Engine, model: Path) -> Spread:
         from ratiorec.engines import Spread
-        from ratiorec.sinks import Dataset, place_of
+        from ratiorec.sinks import FolderOfParts, place_of
 
         if self.output is None or self.table is not None:
             raise ConfigError(
@@ -158,7 +158,7 @@ class SinkGroup:
                 found="no -o" if self.output is None else f"--table {self.table}",
                 wanted="-o with a folder or its URI, and no --table",
             )
-        return Spread(Dataset(place_of(self.output)), engine, model)
+        return Spread(FolderOfParts(place_of(self.output)), engine, model)
 
     def write(self, job: Job, sink: Sink | Spread) -> Tally:
         """Write the lists, saying what was found and what is kept."""

@@ -14,9 +14,9 @@ from ratiorec.errors import DataError, ModelError, require_range
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.query import Query
 from ratiorec.scorers.topk import Progress
-from ratiorec.sinks.dataset import Dataset, Part, write_part
+from ratiorec.sinks.dataset import FolderOfParts, Part, write_part
 from ratiorec.sinks.job import Job, Notify, Tally, kept_users_told
-from ratiorec.sinks.places import Place
+from ratiorec.sinks.places import Folder
 
 _INTERPRETER_MB = 300
 _BYTES_OF_A_ROW = 512  # a row with ids of text as Python has it, in columns and as Parquet
@@ -71,7 +71,7 @@ class RankParts:
     model: Path
     query: Query
     identity: str
-    place: Place
+    place: Folder
     n_users: int
     loaded: Artifact | None = None
 
@@ -115,7 +115,7 @@ class RankParts:
 class Spread:
     """Where lists go and who ranks them: a dataset, and an engine with the folder of the model."""
 
-    dataset: Dataset
+    dataset: FolderOfParts
     engine: Engine
     model: Path
 

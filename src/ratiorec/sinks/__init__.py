@@ -2,12 +2,12 @@
 
 A `Job` is a query about many users; `write_lists` ranks it block by block into a sink. Each block
 is there whole or not at all, and a job that was interrupted goes on after its last block. A
-`Dataset` is a folder that the workers of an engine fill (`ratiorec.engines`).
+`FolderOfParts` is a folder that the workers of an engine fill (`ratiorec.engines`).
 """
 
 from ratiorec.sinks.address import sink_of
 from ratiorec.sinks.csv_file import CsvFile
-from ratiorec.sinks.dataset import Dataset
+from ratiorec.sinks.dataset import FolderOfParts
 from ratiorec.sinks.job import Block, Job, Sink, Tally, write_lists
 from ratiorec.sinks.parquet import ParquetFile
 from ratiorec.sinks.parts import FileOfParts
@@ -18,8 +18,8 @@ from ratiorec.sinks.sqlite import Sqlite
 __all__ = [
     "Block",
     "CsvFile",
-    "Dataset",
     "FileOfParts",
+    "FolderOfParts",
     "Job",
     "ParquetFile",
     "Postgres",

@@ -16,7 +16,7 @@ from ratiorec import __version__
 from ratiorec.errors import RatiorecError, StorageError, require_extra
 from ratiorec.scorers.table import Recommendations
 from ratiorec.sinks.job import Job, Notify, Tally
-from ratiorec.sinks.places import Place, is_left_over
+from ratiorec.sinks.places import Folder, is_left_over
 
 MANIFEST = "_manifest.json"
 DONE = "_SUCCESS"
@@ -40,7 +40,7 @@ class Part(NamedTuple):
         return f"part-{self.start:012d}-{self.stop:012d}-{self.stamp}.parquet"
 
 
-def write_part(place: Place, part: Part, lists: Recommendations) -> Tally:
+def write_part(place: Folder, part: Part, lists: Recommendations) -> Tally:
     """Write the lists of one part, whole or not at all."""
     from pyarrow import parquet
 
@@ -51,13 +51,13 @@ def write_part(place: Place, part: Part, lists: Recommendations) -> Tally:
 
 
 @dataclass(frozen=True)
-class Dataset:
+class FolderOfParts:
     """A folder that one job fills, part by part in any order.
 
     `_manifest.json` names the job and its blocks from the start on; `_SUCCESS` is written last.
     """
 
-    place: Place
+    place: Folder
 
     def __post_init__(self) -> None:  # refused before anything is ranked
         require_extra("pyarrow", "arrow", where=self.where)
@@ -165,7 +165,7 @@ class Dataset:
 class Filling:
     """A dataset that has been opened for one job."""
 
-    place: Place
+    place: Folder
     parts: list[Part]
     missing: list[Part]
     done: Tally = field(default_factory=Tally)

@@ -19,7 +19,7 @@ _LEFT_OVER = re.compile(r"\..+\.tmp")
 _MOST_OF_A_MESSAGE = 300
 
 
-class Place(Protocol):
+class Folder(Protocol):
     """A folder of files that are there whole or not at all; it goes to workers as it is."""
 
     @property
@@ -46,7 +46,7 @@ class Place(Protocol):
     def remove(self, name: str) -> None: ...
 
 
-def place_of(text: str) -> Place:
+def place_of(text: str) -> Folder:
     """The folder that a path or a URI names."""
     return RemoteFolder(text) if _SCHEME.match(text) else LocalFolder(Path(text).absolute())
 

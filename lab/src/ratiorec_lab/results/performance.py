@@ -239,7 +239,7 @@ def engines_table(folder: Path) -> str:
     record = json.loads(path.read_text(encoding="utf-8"))
     result, machine = record["result"], record["machine"]
     rows = [_engine_cells(name, way) for name, way in result["ways"].items()]
-    heads = ["way", "users/s", "of each turn", "times one process", "start of Ray", "first block"]
+    heads = ["way", "users/s", "of each turn", "time to one process", "start of Ray", "first block"]
     table = markdown_table([*heads, "a block with nothing to do"], rows, right=range(1, 7))
     rays = [way for way in result["ways"].values() if "start_seconds" in way]
     sizes = {name: f"{size:,}" for name, size in result["size"].items()}
@@ -251,6 +251,9 @@ def engines_table(folder: Path) -> str:
         f"{max(way['block_bytes'] for way in rays):,.0f}. The most that Ray's object store held: "
         f"{max(way['most_in_store_bytes'] for way in rays):,.0f} bytes."
     )
+    floor = next(iter(result["ways"].values()))
+    share = floor["processor_seconds"] / floor["seconds"]
+    about += f" Others used the machine: ranking alone on one core had {share:.0%} of one."
     return f"{table}\n\n{about}"
 
 

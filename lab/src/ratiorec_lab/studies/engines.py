@@ -31,7 +31,7 @@ from ratiorec.engines.cluster import connected
 from ratiorec.engines.spread import Task
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers.topk import Exact
-from ratiorec.sinks import Dataset, Job, Tally, place_of, sink_of, write_lists
+from ratiorec.sinks import FolderOfParts, Job, Tally, place_of, sink_of, write_lists
 from ratiorec.sinks.dataset import Part
 from ratiorec_lab.studies.bulk import write_model
 from ratiorec_lab.studies.study import in_a_fresh_process, measured, parser, tell
@@ -79,7 +79,7 @@ def run_here(asked: argparse.Namespace) -> dict[str, float]:
         return measured(lambda: write_lists(job, sink, users_at_a_time=asked.block_users))
 
     def fill(engine: Engine, told: Callable[[], None]) -> None:
-        spread = Spread(Dataset(place_of(str(place))), engine, asked.folder / "model")
+        spread = Spread(FolderOfParts(place_of(str(place))), engine, asked.folder / "model")
         spread_lists(job, spread, users_at_a_time=asked.block_users, progress=lambda *_: told())
 
     if asked.way == LOCAL:
