@@ -112,7 +112,7 @@ class SinkGroup:
         str | None,
         typer.Option(
             help="A Ray that runs; one on this machine alone if left.",
-            metavar="auto|HOST:PORT|ray://HOST:PORT",
+            metavar="auto|HOST:PORT",
         ),
     ] = None
 

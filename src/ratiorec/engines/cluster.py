@@ -39,8 +39,8 @@ class RayCluster:
     A block whose worker has failed or died goes to a new worker.
 
     Attributes:
-        address: Of a Ray that runs: "auto", "HOST:PORT" or "ray://HOST:PORT". By default the one
-            this program is connected to, or else one on this machine alone, for this job.
+        address: Of a Ray that runs: "auto" or "HOST:PORT". By default the one this program is
+            connected to, or else one on this machine alone, for this job.
         n_workers: By default as many as the cluster has cores for.
         cores_per_worker: Cores that a worker ranks on, around one copy of the model.
         n_attempts: How often a block, or the start of a worker, may fail before the job ends.
