@@ -154,7 +154,7 @@ class _Crew:
     def _tell_of_waiting(self) -> None:
         cores, memory = self.engine.cores_per_worker, self.work.memory_mb
         self.engine.notify(
-            f"waiting for room in the cluster: a worker needs {cores} free cores and "
+            f"no worker has begun yet: each loads the model, and waits for {cores} free cores and "
             f"{memory:,.0f} MB on one machine"
         )
 
