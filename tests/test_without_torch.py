@@ -183,6 +183,8 @@ REFUSED = [  # a command, and the extra that it needs
     ("recommend wmf --all -o none.parquet", "arrow"),
     ("similar wmf --item i0 -o none.parquet", "arrow"),
     ("recommend wmf --all -o postgresql://ada@localhost/shop", "postgres"),
+    ("recommend wmf --all -o none --engine local", "arrow"),
+    ("recommend wmf --all -o none --engine ray", "ray"),
     ("export wmf --to parquet -o none", "arrow"),
     ("export wmf --to faiss -o none", "ann"),
     ("export wmf --to onnx -o none", "onnx"),

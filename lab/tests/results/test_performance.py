@@ -194,3 +194,30 @@ def test_a_served_blend_stands_beside_a_served_model(tmp_path: Path) -> None:
     assert by_load["40 a second, whatever the answers do"][0] == "not measured"
     assert by_load["from the start of the process to its first answer"] == ["1.1 s"] * 2
     assert by_load["memory after many requests"][0] == "195 MB after 100,000, 1 failed"
+
+
+def test_ray_workers_stand_beside_one_process_with_what_they_cost(tmp_path: Path) -> None:
+    assert performance.engines_table(tmp_path) == "Not measured yet."
+    one = {
+        "users_per_second": 9000,
+        "users_per_second_of_each_turn": [9100, 8000, 9000],
+        "ratio_to_one_process": 1.0,
+        "seconds": 4.0,
+        "processor_seconds": 3.0,
+    }
+    sent = {"worker_bytes": 450.0, "block_bytes": 201.0, "most_in_store_bytes": 0.0}
+    costs = {"start_seconds": 5.04, "first_block_seconds": 2.0, "block_overhead_ms": 1.25}
+    size = {"users": 40_000, "items": 9, "dimension": 8, "pairs": 1, "k": 2, "block_users": 2_000}
+    ways = {"one process": one, "Ray": one | sent | costs | {"ratio_to_one_process": 1.5}}
+    record = {
+        "result": {"size": size, "turns": 3, "ways": ways},
+        "machine": {"cores": 2, "processor": "some"},
+    }
+    (tmp_path / "bench-engines.json").write_text(json.dumps(record))
+    table, about = performance.engines_table(tmp_path).split("\n\n")
+    _, first, second = cells(table)
+    assert first == ["one process", "9,000", "8,000 to 9,100", "1.00", "", "", ""]
+    assert second[3:] == ["1.50", "5.04 s", "2 s", "1.25 ms"]
+    assert "blocks of 2,000 users; 2 cores (some), medians of 3 turns" in about
+    assert "once: 450 bytes; for each block and its answer: 201." in about
+    assert "ranking alone on one core had 75% of one" in about

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from types import FrameType
 
 from rich.console import Console
-from rich.progress import MofNCompleteColumn, Progress
+from rich.progress import MofNCompleteColumn, Progress, ProgressColumn, Task
+from rich.text import Text
 
 from ratiorec.cli import options as o
 from ratiorec.errors import StoppedError
@@ -46,11 +47,18 @@ def stop_on_interrupt() -> Iterator[StopRequest]:
             signal.signal(number, handler)
 
 
+class _Rate(ProgressColumn):
+    """How many a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text("" if task.speed is None else f"{task.speed:,.0f}/s")
+
+
 @contextmanager
 def users_bar(what: str) -> Iterator[Callable[[int, int], None]]:
     """A bar of users, on a terminal; it starts again where work goes over them again."""
     console = Console(stderr=True)
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn(), _Rate())
     with Progress(
         *columns, console=console, disable=not console.is_terminal, transient=True
     ) as bar:

@@ -28,6 +28,7 @@ def pages(root: Path) -> dict[Path, str]:
         },
         docs / "auto.md": auto.tables(results),
         docs / "decisions.md": {"telescoping": auto.telescoping_table(results)},
+        docs / "bulk.md": {"engines": performance.engines_table(results)},
         docs / "install.md": install.tables(results),
         docs / "rivals.md": {
             "rivals": quality.rivals_table(found),

@@ -231,6 +231,46 @@ def serving_table(folder: Path) -> str:
     return markdown_table(["load", *heads], lines)
 
 
+def engines_table(folder: Path) -> str:
+    """One process beside Ray workers, and what an engine costs beside the work."""
+    path = folder / "bench-engines.json"
+    if not path.exists():
+        return "Not measured yet."
+    record = json.loads(path.read_text(encoding="utf-8"))
+    result, machine = record["result"], record["machine"]
+    rows = [_engine_cells(name, way) for name, way in result["ways"].items()]
+    heads = ["way", "users/s", "of each turn", "time to one process", "start of Ray", "first block"]
+    table = markdown_table([*heads, "a block with nothing to do"], rows, right=range(1, 7))
+    rays = [way for way in result["ways"].values() if "start_seconds" in way]
+    sizes = {name: f"{size:,}" for name, size in result["size"].items()}
+    about = (
+        f"{sizes['users']} users, {sizes['items']} items, {sizes['dimension']} dimensions, "
+        f"k = {sizes['k']}, blocks of {sizes['block_users']} users; {machine['cores']} cores "
+        f"({machine['processor']}), medians of {result['turns']} turns. Sent to a worker once: "
+        f"{max(way['worker_bytes'] for way in rays):,.0f} bytes; for each block and its answer: "
+        f"{max(way['block_bytes'] for way in rays):,.0f}. The most that Ray's object store held: "
+        f"{max(way['most_in_store_bytes'] for way in rays):,.0f} bytes."
+    )
+    floor = next(iter(result["ways"].values()))
+    share = floor["processor_seconds"] / floor["seconds"]
+    about += f" Others used the machine: ranking alone on one core had {share:.0%} of one."
+    return f"{table}\n\n{about}"
+
+
+def _engine_cells(name: str, way: Record) -> list[str]:
+    turns = sorted(way["users_per_second_of_each_turn"])
+    costs = [in_seconds(way.get(cost)) for cost in ("start_seconds", "first_block_seconds")]
+    empty = way.get("block_overhead_ms")
+    return [
+        name,
+        f"{way['users_per_second']:,}",
+        f"{turns[0]:,} to {turns[-1]:,}",
+        f"{way['ratio_to_one_process']:.2f}",
+        *costs,
+        in_seconds(None if empty is None else empty / 1e3),
+    ]
+
+
 def _parts(model: Record) -> str:
     if "dimension" in model:
         return f"{model['dimension']} dimensions"
