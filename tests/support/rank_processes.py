@@ -1,4 +1,4 @@
-"""Ranks as forked processes: they have imported everything already, so a group starts in no time."""
+"""Ranks as forked processes, which have imported everything already."""
 
 from __future__ import annotations
 
@@ -33,6 +33,8 @@ def on_ranks(n: int, work: Callable[[Ranks], Any]) -> list[Any]:
             warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads
             for process in processes:
                 process.start()
+        for _, sending in ends:
+            sending.close()  # so that a rank that ends without a word is noticed
         told = [_answer(receiving) for receiving, _ in ends]
         for process in processes:
             process.join(SECONDS)
@@ -43,7 +45,10 @@ def on_ranks(n: int, work: Callable[[Ranks], Any]) -> list[Any]:
 
 def _answer(receiving: Connection) -> tuple[Any, str | None]:
     assert receiving.poll(SECONDS), "a rank does not answer"
-    return receiving.recv()  # type: ignore[no-any-return]
+    try:
+        return receiving.recv()  # type: ignore[no-any-return]
+    except EOFError:
+        return None, "a rank has ended without a word"
 
 
 def _run(rank: int, n: int, place: str, work: Callable[[Ranks], Any], end: Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ PATIENCE = timedelta(hours=1)  # with a rank that says nothing; one that has end
 # newer releases of torch have other names for them
 _GATHER: Any = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
 _SCATTER: Any = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor
+
+_PLACE = re.compile(r"^\[.*?\] ")  # in the source of gloo, which no reader has
 
 T = TypeVar("T")
 
@@ -194,7 +197,7 @@ class Ranks:
             raise LostRankError(
                 "another process of this training is gone",
                 where=f"rank {self.rank} of {self.size}",
-                found=(str(error).splitlines() or [type(error).__name__])[0],
+                found=_PLACE.sub("", str(error)).partition(". ")[0] or type(error).__name__,
                 wanted="the same command with --resume, which goes on from the last checkpoint; "
                 "torchrun --max-restarts and --workers do so by themselves",
             ) from error
