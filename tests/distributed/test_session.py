@@ -22,7 +22,7 @@ from support.command_line import QUICK
 from support.forked_command import ForkedCommand
 
 SECONDS = 180
-LONG = ("--set", "training.epochs=12", "--validation", "0", "--checkpoint-seconds", "0")
+LONG = ("--set", "training.epochs=6", "--validation", "0", "--checkpoint-seconds", "0")
 ROWS = [f"u{user},i{item}" for user in range(60) for item in range(user % 4, 25, 1 + user % 5)]
 
 
@@ -142,10 +142,10 @@ def test_a_lost_rank_ends_the_others_and_a_restart_goes_on(
     monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "1")  # as torchrun --max-restarts says
     (code, out, err), _ = ended(torchrun(monkeypatch, words, words))
     assert code == 0, err
-    assert json.loads(out)["epochs"] == 12
+    assert json.loads(out)["epochs"] == 6
     log = (tmp_path / "model.training.jsonl").read_text().splitlines()
     epochs = [json.loads(line)["epoch"] for line in log]
-    assert epochs == list(range(1, 13)), "none is missing, and none is there twice"
+    assert epochs == list(range(1, 7)), "none is missing, and none is there twice"
     assert not current.parent.exists()
 
 
@@ -168,7 +168,7 @@ def test_workers_start_by_themselves_and_survive_the_loss_of_one(tmp_path: Path)
     assert started.returncode == 0, err
     assert json.loads(out)["processes"]["n"] == 2
     assert "start again from the last checkpoint (1 of 3 times)" in err
-    assert Artifact.load(tmp_path / "model").card["epochs"] == 12
+    assert Artifact.load(tmp_path / "model").card["epochs"] == 6
 
 
 def _children(pid: int) -> list[int]:

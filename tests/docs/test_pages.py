@@ -48,9 +48,9 @@ def test_a_page_does_what_it_says(page: Path, shop: Path, tmp_path: Path) -> Non
     require_as_printed(page, Path(shutil.copytree(shop, tmp_path / "shop")))
 
 
-def test_there_are_twelve_how_to_pages_with_commands_before_reasons() -> None:
+def test_how_to_pages_have_commands_before_reasons() -> None:
     pages = sorted(DOCS.glob("how-to/*.md"))
-    assert len(pages) == 12
+    assert len(pages) >= 12
     for page in pages:
         text = page.read_text(encoding="utf-8")
         first = BLOCK.search(text)

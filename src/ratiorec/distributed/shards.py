@@ -1,7 +1,7 @@
 """Shards: a rank's users with their pairs, their batches, and its rows of the model in training.
 
 Users never travel. In a layer of the graph a rank needs the vectors of all items, which it gathers,
-and makes a part of the sum of every item, which it scatters; that is all there is to say in a step.
+and makes a part of the sum of every item, which it scatters (theory: D1).
 """
 
 from __future__ import annotations
