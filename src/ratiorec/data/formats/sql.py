@@ -101,7 +101,7 @@ def sqlalchemy_rows(query: str, url: str) -> Iterator[_Result]:
         address = sqlalchemy.make_url(url)
         shown = address.render_as_string(hide_password=True)
         engine = sqlalchemy.create_engine(address, execution_options={"stream_results": True})
-        with engine.connect() as connection:
+        with _disposed(engine), engine.connect() as connection:
             result = connection.execute(sqlalchemy.text(query))
             yield list(result.keys()), result.fetchmany
     except sqlalchemy.exc.SQLAlchemyError as error:
@@ -115,7 +115,13 @@ def sqlalchemy_rows(query: str, url: str) -> Iterator[_Result]:
             wanted="the driver, for example pip install 'ratiorec[postgres]' and an address that "
             "begins with postgresql+psycopg://",
         ) from error
-    else:
+
+
+@contextlib.contextmanager
+def _disposed(engine: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
         engine.dispose()
 
 

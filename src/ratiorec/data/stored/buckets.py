@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +16,14 @@ from ratiorec.data.stored.folder import StoredPart
 from ratiorec.data.vocabulary import MergedPairs, merge_pairs
 
 _MOST_ROWS = 16_000_000  # more at once are no quicker
-_MOST_FILES = 500
 _BYTES_OF_A_ROW = 100  # while it is merged, and for each number beside its user and item
 _BYTES_OF_A_NUMBER = 40
 
 
-@dataclass(frozen=True)
-class Ranges:
-    """Ranges of users whose rows are merged at once."""
-
-    blocks: list[tuple[int, int]]
-    n_rows: int
-    """The rows of the largest."""
-
-
-def ranges_of(n_rows: NDArray[np.int64], n_beside: int, *, memory_mb: float, of: float) -> Ranges:
-    """Ranges that can be merged in so much memory, which is what is left of a budget.
+def ranges_of(
+    n_rows: NDArray[np.int64], n_beside: int, *, memory_mb: float, of: float
+) -> list[tuple[int, int]]:
+    """Ranges of users whose rows can be merged in so much memory, what is left of a budget.
 
     Raises:
         MemoryBudgetError: The rows of one user alone need more.
@@ -43,28 +33,26 @@ def ranges_of(n_rows: NDArray[np.int64], n_beside: int, *, memory_mb: float, of:
     ends = np.concatenate([[0], np.cumsum(n_rows)])
     blocks = user_blocks(ends, max(most, 1))
     largest = max((int(ends[end] - ends[start]) for start, end in blocks), default=0)
-    if largest > most or len(blocks) > _MOST_FILES:
+    if largest > most:
         needed = of + (largest - most) * bytes_of_a_row / 2**20
-        needed = max(needed, of * len(blocks) / _MOST_FILES)
         raise too_small(
             of,
             found=f"{int(ends[-1]):,} rows, {int(n_rows.max()):,} of them of one user",
             wanted=f"about {needed:,.0f} or more",
         )
-    return Ranges(blocks, largest)
+    return blocks
 
 
 class Buckets:
     """Files of rows, one for each range of users, on disk until they are merged."""
 
-    def __init__(self, folder: Path, ranges: Ranges, n_users: int, fields: list[Any]) -> None:
-        self.ranges, self.dtype = ranges, np.dtype(fields)
-        self._paths = [folder / f"bucket-{place}" for place in range(len(ranges.blocks))]
-        lengths = [end - start for start, end in ranges.blocks]
+    def __init__(self, folder: Path, ranges: list[tuple[int, int]], fields: list[Any]) -> None:
+        self._ranges, self.dtype = ranges, np.dtype(fields)
+        self._paths = [folder / f"bucket-{place}" for place in range(len(ranges))]
+        lengths = [end - start for start, end in ranges]
         self._bucket_of = np.repeat(np.arange(len(lengths), dtype=np.uint16), lengths)
-        self._files = ExitStack()
-        self._open = [self._files.enter_context(path.open("xb")) for path in self._paths]
-        self.n_bytes = 0
+        for path in self._paths:
+            path.touch()
 
     def add(self, columns: list[NDArray[Any]]) -> None:
         """Put down rows; the first column is their users, the others are as the fields say."""
@@ -73,16 +61,14 @@ class Buckets:
         rows = np.empty(len(order), self.dtype)
         for field, values in zip(self.dtype.names or (), columns, strict=True):
             rows[field] = values[order]
-        ends = np.cumsum(np.bincount(bucket, minlength=len(self._open)))
-        for file, start, end in zip(self._open, [0, *ends[:-1]], ends, strict=True):
-            if end > start:
+        ends = np.cumsum(np.bincount(bucket, minlength=len(self._paths)))
+        for path, start, end in zip(self._paths, [0, *ends[:-1]], ends, strict=True):
+            with path.open("ab") as file:
                 file.write(rows[start:end].data)
-        self.n_bytes += rows.nbytes
 
     def taken(self) -> Iterator[tuple[int, int, NDArray[Any]]]:
         """Each range of users with its rows, whose file is gone then."""
-        self._files.close()
-        for (start, end), path in zip(self.ranges.blocks, self._paths, strict=True):
+        for (start, end), path in zip(self._ranges, self._paths, strict=True):
             rows = np.fromfile(path, self.dtype)
             path.unlink()
             yield start, end, rows

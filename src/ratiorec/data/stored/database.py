@@ -26,7 +26,7 @@ class Database:
 
     def run(self, query: str, parameters: list[Any] | None = None) -> list[tuple[Any, ...]]:
         """All rows of a small answer."""
-        with self._told_as_ours():
+        with _told_as_ours(self.origin, self.memory_mb):
             found: list[tuple[Any, ...]] = self.connection.execute(query, parameters).fetchall()
         return found
 
@@ -37,34 +37,35 @@ class Database:
 
     def batches(self, query: str, n_rows: int = _ROWS_AT_ONCE) -> Iterator[Any]:
         """A large answer as Arrow's record batches."""
-        with self._told_as_ours():
+        with _told_as_ours(self.origin, self.memory_mb):
             relation = self.connection.sql(query)
             reader = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
             yield from reader(n_rows)
 
-    @contextmanager
-    def _told_as_ours(self) -> Iterator[None]:
-        import duckdb
 
-        try:
-            yield
-        except duckdb.Error as error:
-            said = (str(error).splitlines() or [type(error).__name__])[0][:300]
-            if _NO_ROOM.search(str(error)):
-                raise StorageError(
-                    "no room for what does not fit into memory",
-                    where="the folder of -o, in which the work is done",
-                    found=said,
-                    wanted="a folder on a disk with about three times the size of the data free",
-                ) from error
-            if isinstance(error, duckdb.OutOfMemoryException):
-                raise too_small(self.memory_mb, found=said) from error
-            raise DataError(
-                "the data cannot be read",
-                where=self.origin,
+@contextmanager
+def _told_as_ours(origin: str, memory_mb: float) -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.Error as error:
+        said = (str(error).splitlines() or [type(error).__name__])[0][:300]
+        if _NO_ROOM.search(str(error)):
+            raise StorageError(
+                "no room for what does not fit into memory",
+                where="the folder of -o, in which the work is done",
                 found=said,
-                wanted="complete files, or a query that can be run",
+                wanted="a folder on a disk with about three times the size of the data free",
             ) from error
+        if isinstance(error, duckdb.OutOfMemoryException):
+            raise too_small(memory_mb, found=said) from error
+        raise DataError(
+            "the data cannot be read",
+            where=origin,
+            found=said,
+            wanted="complete files, or a query that can be run",
+        ) from error
 
 
 def too_small(memory_mb: float, *, found: str, wanted: str = "a larger --memory-mb") -> Any:
@@ -90,7 +91,10 @@ def opened(folder: Path, *, origin: str, memory_mb: float, limit_mb: float) -> I
         "autoinstall_known_extensions": False,
         "autoload_known_extensions": False,
     }
-    with duckdb.connect(str(folder / "work.duckdb"), config=config) as connection:
+    with (
+        _told_as_ours(origin, memory_mb),
+        duckdb.connect(str(folder / "work.duckdb"), config=config) as connection,
+    ):
         yield Database(connection, origin, memory_mb)
 
 

@@ -85,28 +85,28 @@ def foreign(folder: Path) -> str | None:
 
 
 class ArrayWriter:
-    """A .npy file of one dimension that grows at its end."""
+    """A .npy file of one dimension that grows at its end; it is open only while it is written."""
 
     def __init__(self, path: Path, dtype: Any) -> None:
         self.path, self.dtype, self.length = path, np.dtype(dtype), 0
-        self._file = path.open("xb")
-        self._write_header()
+        with path.open("xb") as file:
+            self._write_header(file)
 
     def append(self, values: NDArray[Any]) -> None:
         """Write more values."""
-        self._file.write(np.ascontiguousarray(values, self.dtype).data)
+        with self.path.open("ab") as file:
+            file.write(np.ascontiguousarray(values, self.dtype).data)
         self.length += len(values)
 
     def close(self) -> None:
         """Say in the header how many values there are; it was written with room for that."""
-        self._file.seek(0)
-        self._write_header()
-        self._file.close()
+        with self.path.open("r+b") as file:
+            self._write_header(file)
 
-    def _write_header(self) -> None:
+    def _write_header(self, file: Any) -> None:
         kind = npy.dtype_to_descr(self.dtype)
         header = {"descr": kind, "fortran_order": False, "shape": (self.length,)}
-        npy.write_array_header_1_0(self._file, header)
+        npy.write_array_header_1_0(file, header)
 
 
 class PartWriter:
@@ -247,7 +247,7 @@ def open_stored(folder: Path) -> Dataset:
     manifest = verified_manifest(folder)
     try:
         users, items = (_vocabulary(folder, kind, manifest) for kind in KINDS)
-        reading = None if manifest["reading"] is None else Reading(**manifest["reading"])
+        reading = reading_in(manifest)
         parts = {
             part: _interactions(folder, part, users, items, n_pairs, reading)
             for part, n_pairs in manifest["pairs"].items()
@@ -281,6 +281,12 @@ def verified_manifest(folder: Path) -> Manifest:
         if (sha256 := sha256_of(file)) != facts.get("sha256"):
             raise _refused(file, "a part of the training set is altered", f"sha256 {sha256}")
     return manifest
+
+
+def reading_in(manifest: Manifest) -> Reading | None:
+    """What was read when the folder was made."""
+    facts = manifest["reading"]
+    return None if facts is None else Reading(**{**facts, "bad_rows": tuple(facts["bad_rows"])})
 
 
 def _refused(path: Path, what: str, found: str) -> DataError:

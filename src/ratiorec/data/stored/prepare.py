@@ -37,6 +37,7 @@ from ratiorec.data.stored.folder import (
     StoredPart,
     foreign,
     is_stored,
+    reading_in,
     verified_manifest,
     write_manifest,
 )
@@ -141,7 +142,7 @@ class _Before:
     def of(cls, folder: Path, weighting: Weighting, split: AskedSplit | None) -> _Before:
         content = read_regular(folder / MANIFEST) if (folder / MANIFEST).is_file() else b""
         manifest = verified_manifest(folder)
-        found = Reading(**(manifest["reading"] or {"source": "", "columns": {}, "n_rows": 0}))
+        found = reading_in(manifest) or Reading("", {}, 0)
         wanted = "both days prepared at once"
         if manifest["split"] is not None or split is not None:
             what, wanted = "a split training set takes no more pairs", "a folder of data prepare"
@@ -215,7 +216,7 @@ def _written(
         indptr = _old_ends(before, users.n)
         n_rows = users.n_rows + np.diff(indptr)
         ranges = ranges_of(n_rows, len(stream.fields) - 2, memory_mb=left_mb, of=memory_mb)
-        buckets = Buckets(work, ranges, users.n, stream.fields)
+        buckets = Buckets(work, ranges, stream.fields)
         _fill(database, buckets, stream, users, items)
     for path in work.glob("work.duckdb*"):
         path.unlink()
@@ -274,8 +275,7 @@ def _split_again(
         left_mb = memory_mb - _OURS_MB - _BYTES_OF_A_USER * manifest["users"] / 2**20
         counts = split_stored(StoredPart(source), new, split, memory_mb=left_mb)
         sizes = (manifest["users"], manifest["items"])
-        reading = None if manifest["reading"] is None else Reading(**manifest["reading"])
-        return _completed(new, manifest["name"], sizes, 0, reading, split, counts)
+        return _completed(new, manifest["name"], sizes, 0, reading_in(manifest), split, counts)
 
 
 # Rows
