@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -236,8 +237,14 @@ def test_what_cannot_be_streamed_is_refused_by_name(tmp_path: Path) -> None:
     feather.write_feather(pa.table({"user": [1], "item": [2]}), tmp_path / "log.feather")
     (tmp_path / "log.csv").write_text("1,2\n")
     pq.write_table(pa.table({"user": [b"\x01"], "item": [2]}), tmp_path / "bytes.parquet")
-    with pytest.raises(DataError, match=r"this format cannot be streamed.*Arrow"):
-        prepared(tmp_path / "log.feather", tmp_path / "set")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "train.txt").write_text("0 1 2\n")
+    (tmp_path / "log.csv.xz").write_bytes(lzma.compress(b"user,item\n1,2\n"))
+    for data, found in (("log.feather", "Arrow"), ("folder", "LightGCN"), ("log.csv.xz", ".xz")):
+        with pytest.raises(DataError, match=f"this format cannot be streamed.*{found}"):
+            prepared(tmp_path / data, tmp_path / "set")
+    with pytest.raises(DataError, match="standard input"):
+        prepared("-", tmp_path / "set")
     with pytest.raises(DataError, match=r"user column cannot hold ids that are streamed.*BLOB"):
         prepared(tmp_path / "bytes.parquet", tmp_path / "set")
     asked = Asked(str(tmp_path / "log.csv"), Columns(), header=False)

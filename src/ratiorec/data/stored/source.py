@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from ratiorec.data.benchmarks import name_of
-from ratiorec.data.formats.files import ARROW_SUFFIXES, TEXT_SUFFIXES, Columns, parts_of
+from ratiorec.data.formats.files import (
+    ARROW_SUFFIXES,
+    STDIN,
+    TEXT_SUFFIXES,
+    Columns,
+    parts_of,
+)
 from ratiorec.data.formats.reading import BadRows, Fault
 from ratiorec.data.formats.sql import sqlalchemy_rows
 from ratiorec.data.formats.tables import require_same_columns
@@ -17,6 +23,7 @@ from ratiorec.data.stored.database import Database, name, text
 from ratiorec.errors import ConfigError, DataError, DataNotFoundError, require_extra
 
 FILE, ROW = "ratiorec_file", "file_row_number"
+_PACKED = (".gz", ".zst")
 _MOST_PLACES = 2**31
 _ROWS_AT_ONCE = 100_000
 
@@ -72,20 +79,28 @@ def rows_of(database: Database, asked: Asked, spill: Path) -> Rows:
     if asked.query is not None:
         staged = _staged_query(database, asked, spill)
         return _parquet_rows(database, [staged], asked, is_text=False)
+    if asked.data == STDIN or (Path(asked.data) / "train.txt").is_file():
+        kind = "standard input" if asked.data == STDIN else "a folder in LightGCN form"
+        raise _not_streamed(asked, kind)
     if "://" in asked.data:
         parts = _remote_parts(database, asked.data)
     else:
         parts = [str(part) for part in parts_of(asked.data)]
-    suffix = Path(parts[0]).suffix.lower()
+    *before, suffix = ["", *(one.lower() for one in Path(parts[0]).suffixes)]
     if suffix == ".parquet":
         return _parquet_rows(database, parts, asked, is_text=False)
-    if any(ending in TEXT_SUFFIXES for ending in Path(parts[0]).suffixes[-2:]):
-        return _parquet_rows(database, [_staged_text(database, parts, asked, spill)], asked, True)
-    is_arrow = suffix in ARROW_SUFFIXES
-    raise DataError(
+    if suffix in TEXT_SUFFIXES or (suffix in _PACKED and before[-1] in TEXT_SUFFIXES):
+        staged = _staged_text(database, parts, asked, spill)
+        return _parquet_rows(database, [staged], asked, is_text=True)
+    kind = "Arrow files" if suffix in ARROW_SUFFIXES else f"the suffix {suffix!r}"
+    raise _not_streamed(asked, kind)
+
+
+def _not_streamed(asked: Asked, found: str) -> DataError:
+    return DataError(
         "this format cannot be streamed",
         where=asked.data,
-        found="Arrow files" if is_arrow else f"the suffix {suffix!r}",
+        found=found,
         wanted="Parquet, text with a header (also in gzip or zstd), a query, or no --memory-mb",
     )
 
