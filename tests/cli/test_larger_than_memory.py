@@ -134,8 +134,8 @@ print(next(line for line in lines if line.startswith("VmHWM")))
 
 @pytest.mark.skipif(sys.platform != "linux", reason="no /proc on this system")
 def test_the_budget_is_kept(tmp_path: Path) -> None:
-    """Three million rows at once would take half as much again."""
-    n = 3_000_000
+    """Four million rows at once would take more."""
+    n = 4_000_000
     rng = np.random.default_rng(0)
     users = pa.array([f"user-{number}" for number in range(100_000)])
     table = pa.table(
