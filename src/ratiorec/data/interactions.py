@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ratiorec.data.vocabulary import Vocabulary, merge_pairs, row_ends
+from ratiorec.data.vocabulary import Vocabulary, counts_of, merge_pairs, row_ends, shared_pairs
 from ratiorec.errors import DataError, UnknownIdError, unknown_choice
 from ratiorec.plain import html_table
 
@@ -164,11 +164,7 @@ class Interactions:
     @cached_property
     def item_degrees(self) -> NDArray[np.int64]:
         """|U_i⁺|, the number of users of each item."""
-        degrees = np.zeros(self.n_items, np.int64)
-        for start in range(0, self.n_pairs, _PAIRS_AT_ONCE):  # bincount widens what it counts
-            part = self.indices[start : start + _PAIRS_AT_ONCE]
-            degrees += np.bincount(part, minlength=self.n_items)
-        return degrees
+        return counts_of(self.indices, self.n_items)
 
     @cached_property
     def pair_users(self) -> NDArray[np.int32]:
@@ -314,7 +310,7 @@ class Dataset:
                 found="two vocabularies",
                 wanted="test.aligned_to(train.users, train.items)",
             )
-        n_shared, first = _shared_pairs(self.train, self.test)
+        n_shared, first = shared_pairs(self.train, self.test, self.train.n_items)
         if first is not None:
             raise DataError(
                 "test pairs are in the training part",
@@ -340,42 +336,3 @@ def require_trainable(data: Interactions) -> Interactions:
                 wanted=f"at least {least} {kind}{'' if least == 1 else 's'}",
             )
     return data
-
-
-_PAIRS_AT_ONCE = 1 << 24
-
-
-def user_blocks(indptr: NDArray[np.int64], n_pairs: int) -> list[tuple[int, int]]:
-    """Ranges of users who have about so many pairs together; one user is never cut.
-
-    >>> user_blocks(np.array([0, 2, 3, 9, 9]), 3)
-    [(0, 2), (2, 3), (3, 4)]
-    """
-    blocks, start, n_users = [], 0, len(indptr) - 1
-    while start < n_users:
-        end = int(np.searchsorted(indptr, indptr[start] + n_pairs, side="right")) - 1
-        blocks.append((start, min(max(end, start + 1), n_users)))
-        start = blocks[-1][1]
-    return blocks
-
-
-def _shared_pairs(a: Interactions, b: Interactions) -> tuple[int, tuple[int, int] | None]:
-    """How many pairs are in both, and the first of them; block by block, to need little memory."""
-    n_shared, first = 0, None
-    for start, end in user_blocks(a.indptr, _PAIRS_AT_ONCE):
-        keys, wanted = _keys(a, start, end), _keys(b, start, end)
-        places = np.searchsorted(keys, wanted)
-        in_range = places < len(keys)
-        shared = wanted[in_range][keys[places[in_range]] == wanted[in_range]]
-        if first is None and len(shared):
-            user, item = divmod(int(shared[0]), a.n_items)
-            first = (start + user, item)
-        n_shared += len(shared)
-    return n_shared, first
-
-
-def _keys(data: Interactions, start: int, end: int) -> NDArray[np.int64]:
-    """One ascending number for each pair of the users from `start` to before `end`."""
-    indptr = data.indptr[start : end + 1]
-    users = np.repeat(np.arange(end - start), np.diff(indptr))
-    return users * data.n_items + data.indices[indptr[0] : indptr[-1]]

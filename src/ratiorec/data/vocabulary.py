@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -275,6 +275,62 @@ def row_ends(rows: NDArray[np.integer], n_rows: int) -> NDArray[np.int64]:
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=n_rows), out=indptr[1:])
     return indptr
+
+
+_PAIRS_AT_ONCE = 1 << 24
+
+
+def counts_of(indices: NDArray[np.integer], n: int) -> NDArray[np.int64]:
+    """How often each index below n comes, without ever widening all of them to 64 bits."""
+    counts = np.zeros(n, np.int64)
+    for start in range(0, len(indices), _PAIRS_AT_ONCE):
+        counts += np.bincount(indices[start : start + _PAIRS_AT_ONCE], minlength=n)
+    return counts
+
+
+def user_blocks(indptr: NDArray[np.int64], n_pairs: int) -> list[tuple[int, int]]:
+    """Ranges of users who have about so many pairs together; one user is never cut.
+
+    >>> user_blocks(np.array([0, 2, 3, 9, 9]), 3)
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    blocks, start, n_users = [], 0, len(indptr) - 1
+    while start < n_users:
+        end = int(np.searchsorted(indptr, indptr[start] + n_pairs, side="right")) - 1
+        blocks.append((start, min(max(end, start + 1), n_users)))
+        start = blocks[-1][1]
+    return blocks
+
+
+class UserRows(Protocol):
+    """The items of each user: `Interactions`, or the merged pairs of some users."""
+
+    @property
+    def indptr(self) -> NDArray[np.int64]: ...
+    @property
+    def indices(self) -> NDArray[np.int32]: ...
+
+
+def shared_pairs(a: UserRows, b: UserRows, n_items: int) -> tuple[int, tuple[int, int] | None]:
+    """How many pairs are in both, and the first of them; block by block, to need little memory."""
+    n_shared, first = 0, None
+    for start, end in user_blocks(a.indptr, _PAIRS_AT_ONCE):
+        keys, wanted = (_keys(one, start, end, n_items) for one in (a, b))
+        places = np.searchsorted(keys, wanted)
+        in_range = places < len(keys)
+        shared = wanted[in_range][keys[places[in_range]] == wanted[in_range]]
+        if first is None and len(shared):
+            user, item = divmod(int(shared[0]), n_items)
+            first = (start + user, item)
+        n_shared += len(shared)
+    return n_shared, first
+
+
+def _keys(pairs: UserRows, start: int, end: int, n_items: int) -> NDArray[np.int64]:
+    """One ascending number for each pair of the users from `start` to before `end`."""
+    indptr = pairs.indptr[start : end + 1]
+    users = np.repeat(np.arange(end - start), np.diff(indptr))
+    return users * n_items + pairs.indices[indptr[0] : indptr[-1]]
 
 
 def _add_up(

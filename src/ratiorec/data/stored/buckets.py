@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.formats.merging import Weighting, settled
-from ratiorec.data.interactions import user_blocks
 from ratiorec.data.stored.database import too_small
 from ratiorec.data.stored.folder import StoredPart
-from ratiorec.data.vocabulary import MergedPairs, merge_pairs
+from ratiorec.data.vocabulary import MergedPairs, merge_pairs, user_blocks
 
 _MOST_ROWS = 16_000_000  # more at once are no quicker
 _BYTES_OF_A_ROW = 100  # while it is merged, and for each number beside its user and item

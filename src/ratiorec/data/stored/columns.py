@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ratiorec.data.formats.identifiers import MISSING_TEXTS
-from ratiorec.data.stored.database import Database, name, text
+from ratiorec.data.stored.database import WorkDatabase, name, text
 from ratiorec.errors import DataError
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
@@ -124,7 +124,7 @@ def _unreadable(role: str, duckdb_type: str) -> DataError:
     )
 
 
-def settled_form(database: Database, found: Column, relation: str) -> Column:
+def settled_form(database: WorkDatabase, found: Column, relation: str) -> Column:
     """A column in the form that its values need, where their type alone does not say it.
 
     Text that stands for times is numbers or dates, whichever most of it is. Whole numbers beyond

@@ -17,7 +17,7 @@ _NO_ROOM = re.compile(r"no space left|disk quota|max_temp_directory_size|could n
 
 
 @dataclass(frozen=True)
-class Database:
+class WorkDatabase:
     """A database in a folder of its own, where it also spills what its memory does not hold."""
 
     connection: Any
@@ -79,7 +79,9 @@ def too_small(memory_mb: float, *, found: str, wanted: str = "a larger --memory-
 
 
 @contextmanager
-def opened(folder: Path, *, origin: str, memory_mb: float, limit_mb: float) -> Iterator[Database]:
+def opened(
+    folder: Path, *, origin: str, memory_mb: float, limit_mb: float
+) -> Iterator[WorkDatabase]:
     """A new database that takes at most `limit_mb` of the budget."""
     duckdb = require_extra("duckdb", "sql", where=origin)
     require_extra("pyarrow", "arrow", where=origin)
@@ -95,7 +97,7 @@ def opened(folder: Path, *, origin: str, memory_mb: float, limit_mb: float) -> I
         _told_as_ours(origin, memory_mb),
         duckdb.connect(str(folder / "work.duckdb"), config=config) as connection,
     ):
-        yield Database(connection, origin, memory_mb)
+        yield WorkDatabase(connection, origin, memory_mb)
 
 
 def text(value: str) -> str:

@@ -16,7 +16,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypedDict
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.lib import format as npy
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ratiorec.data.formats.reading import Reading
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.texts import StoredTexts
-from ratiorec.data.vocabulary import MergedPairs, Vocabulary
+from ratiorec.data.vocabulary import MergedPairs, UserRows, Vocabulary
 from ratiorec.errors import DataError
 from ratiorec.files import read_regular, sha256_of, write_json
 
@@ -59,15 +59,6 @@ class Manifest(TypedDict):
     reading: dict[str, Any] | None
     split: dict[str, Any] | None
     files: dict[str, dict[str, Any]]
-
-
-class Pairs(Protocol):
-    """Compressed sparse rows of some users: `Interactions` or `MergedPairs`."""
-
-    @property
-    def indptr(self) -> NDArray[np.int64]: ...
-    @property
-    def indices(self) -> NDArray[np.int32]: ...
 
 
 def is_stored(folder: Path) -> bool:
@@ -124,7 +115,7 @@ class PartWriter:
         """The pairs so far."""
         return self._columns["indices"].length if self._columns else 0
 
-    def append(self, pairs: Pairs) -> None:
+    def append(self, pairs: UserRows) -> None:
         """Write the pairs of the users who follow."""
         columns = {name: getattr(pairs, name) for name in ("indices", *BESIDE)}
         self._has_earliest |= columns["earliest"] is not None
@@ -326,7 +317,7 @@ def _interactions(
     n_pairs: int,
     reading: Reading | None,
 ) -> Interactions:
-    columns = {
+    columns: dict[str, Any] = {
         name: _mapped(path, *types)
         for name, types in _TYPES.items()
         if (path := folder / f"{part}.{name}.npy").is_file()

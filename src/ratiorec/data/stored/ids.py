@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.data.stored.database import Database
+from ratiorec.data.stored.database import WorkDatabase
 from ratiorec.data.stored.folder import ArrayWriter, len_of, piece_of
-from ratiorec.data.stored.source import Rows
+from ratiorec.data.stored.source import SourceRows
 from ratiorec.data.vocabulary import UUID_TEXT, WHOLE_NUMBER
 from ratiorec.errors import DataError
 
@@ -39,7 +39,9 @@ class Side:
         return f"{self.kind}s"
 
 
-def numbered(database: Database, rows: Rows, kind: str, good: str, old: Path | None) -> Side:
+def numbered(
+    database: WorkDatabase, rows: SourceRows, kind: str, good: str, old: Path | None
+) -> Side:
     """The ids of one role, each with its place; of `old` all places stay as they are."""
     column = rows.columns[kind]
     database.run(
@@ -66,14 +68,14 @@ def numbered(database: Database, rows: Rows, kind: str, good: str, old: Path | N
     return Side(kind, n, _rows_of_each(database, kind, n))
 
 
-def _rows_of_each(database: Database, kind: str, n: int) -> NDArray[np.int64]:
+def _rows_of_each(database: WorkDatabase, kind: str, n: int) -> NDArray[np.int64]:
     counts = np.zeros(n, np.int64)
     for batch in database.batches(f"SELECT place, CAST(sum(n) AS BIGINT) FROM {kind}s GROUP BY 1"):
         counts[batch.column(0).to_numpy()] = batch.column(1).to_numpy()
     return counts
 
 
-def _form(database: Database, kind: str, rows: Rows) -> str:
+def _form(database: WorkDatabase, kind: str, rows: SourceRows) -> str:
     """The form of all texts of a column.
 
     Raises:
@@ -123,7 +125,7 @@ def _form_beside(old: Path, kind: str, form: str, *, is_text: bool, is_csv: bool
     )
 
 
-def _take_in(database: Database, old: Path, kind: str) -> None:
+def _take_in(database: WorkDatabase, old: Path, kind: str) -> None:
     """The ids of a folder as a table."""
     database.run(
         f"CREATE TABLE old_{kind}s (id "
@@ -153,7 +155,7 @@ def _arrow_ids(old: Path, kind: str, start: int, end: int) -> Any:
 # Writing
 
 
-def write_ids(database: Database, side: Side, folder: Path, old: Path | None) -> None:
+def write_ids(database: WorkDatabase, side: Side, folder: Path, old: Path | None) -> None:
     """The ids in the order of their places, and their places in the order of the ids."""
     kind = side.kind
     n_old = 0 if old is None else len_of(old / f"{kind}s.by_id.npy")

@@ -9,7 +9,6 @@ target, which it replaces in one step.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,11 +26,11 @@ from ratiorec.data.formats.merging import (
 )
 from ratiorec.data.formats.reading import BadRows, Reading
 from ratiorec.data.formats.values import Times
+from ratiorec.data.stored.before import Before, old_ends, with_rows_before
 from ratiorec.data.stored.buckets import Buckets, merged, old_pairs, ranges_of
 from ratiorec.data.stored.columns import dtype_of_times
-from ratiorec.data.stored.database import Database, opened, text, too_small
+from ratiorec.data.stored.database import WorkDatabase, opened, text, too_small
 from ratiorec.data.stored.folder import (
-    MANIFEST,
     Manifest,
     PartWriter,
     StoredPart,
@@ -42,11 +41,11 @@ from ratiorec.data.stored.folder import (
     write_manifest,
 )
 from ratiorec.data.stored.ids import Side, numbered, write_ids
-from ratiorec.data.stored.source import FILE, ROW, Asked, Rows, rows_of, settle_bad_rows
+from ratiorec.data.stored.source import FILE, ROW, Asked, SourceRows, rows_of, settle_bad_rows
 from ratiorec.data.stored.splitting import AskedSplit, Counts, split_stored
 from ratiorec.data.vocabulary import MergedPairs
-from ratiorec.errors import ConfigError, DataError
-from ratiorec.files import read_regular, refuse_foreign, whole_folder
+from ratiorec.errors import ConfigError
+from ratiorec.files import refuse_foreign, whole_folder
 
 LEAST_MB = 512
 _OURS_MB = 250  # of Python and its libraries
@@ -68,7 +67,7 @@ class Prepared:
 class _Stream:
     """The rows that are used, as they come out of DuckDB, and what is known of all of them."""
 
-    rows: Rows
+    rows: SourceRows
     good: str
     weight: str | None
     half_life: float | None
@@ -119,7 +118,7 @@ def prepare(
     if asked.query is None and is_stored(Path(asked.data)):
         weighting.refuse_for(asked.data, "a training set on disk", allowed=())
         return _split_again(Path(asked.data), folder, split, memory_mb)
-    before = _Before.of(folder, weighting, split) if append else None
+    before = Before.of(folder, weighting, split) if append else None
     with whole_folder(folder) as new:
         work = new / "work"
         work.mkdir()
@@ -129,70 +128,6 @@ def prepare(
     return done
 
 
-@dataclass(frozen=True)
-class _Before:
-    """The training set that more pairs come to."""
-
-    folder: Path
-    manifest: Manifest
-    reading: Reading
-    content: bytes
-
-    @classmethod
-    def of(cls, folder: Path, weighting: Weighting, split: AskedSplit | None) -> _Before:
-        content = read_regular(folder / MANIFEST) if (folder / MANIFEST).is_file() else b""
-        manifest = verified_manifest(folder)
-        found = reading_in(manifest) or Reading("", {}, 0)
-        wanted = "both days prepared at once"
-        if manifest["split"] is not None or split is not None:
-            what, wanted = "a split training set takes no more pairs", "a folder of data prepare"
-            raise ConfigError(what, where=str(folder), found="a test part", wanted=wanted)
-        if weighting.half_life is not None or weighting.has_negative or found.half_life:
-            raise ConfigError(
-                "half-lives and negative weights depend on all rows, so none can be added later",
-                where="half_life" if weighting.half_life else "event_weights",
-                found=f"a training set in {folder}",
-                wanted=wanted,
-            )
-        if (found.repeats, found.event_weights) != (weighting.repeats, weighting.event_weights):
-            raise ConfigError(
-                "the pairs of the training set were weighed otherwise",
-                where=str(folder),
-                found=f"repeats {found.repeats}, event weights {found.event_weights}",
-                wanted=f"the same, or {wanted}",
-            )
-        return cls(folder, manifest, found, content)
-
-    @property
-    def pairs(self) -> StoredPart:
-        return StoredPart(self.folder)
-
-    def require_same_columns(self, fields: Sequence[str], *, counts_once: bool) -> None:
-        """Refuse rows that have more or less beside their ids than the pairs that are there."""
-        beside = ("weights", "timestamps", "order")
-        has = [name for name in beside if self.pairs.has(name)]
-        new = [
-            name for name in fields if name in beside and not (counts_once and name == beside[0])
-        ]
-        if has != new:
-            raise DataError(
-                "the rows have other columns than the training set",
-                where=str(self.folder),
-                found=", ".join(new) or "users and items alone",
-                wanted=", ".join(has) or "users and items alone",
-            )
-
-    def require_unchanged(self) -> None:
-        """Refuse to replace what another command has written meanwhile."""
-        if read_regular(self.folder / MANIFEST) != self.content:
-            raise DataError(
-                "the training set was changed by another command",
-                where=str(self.folder),
-                found="another manifest than at the start",
-                wanted="one command at a time; start this one again",
-            )
-
-
 def _written(
     asked: Asked,
     new: Path,
@@ -200,7 +135,7 @@ def _written(
     memory_mb: float,
     weighting: Weighting,
     bad: BadRows,
-    before: _Before | None,
+    before: Before | None,
     split: AskedSplit | None,
 ) -> Prepared:
     limit_mb = _SHARE_OF_DUCKDB * (memory_mb - _OURS_MB)
@@ -213,7 +148,7 @@ def _written(
         for side in (users, items):
             write_ids(database, side, new, old)
         left_mb = memory_mb - _OURS_MB - _BYTES_OF_A_USER * users.n / 2**20
-        indptr = _old_ends(before, users.n)
+        indptr = old_ends(before, users.n)
         n_rows = users.n_rows + np.diff(indptr)
         ranges = ranges_of(n_rows, len(stream.fields) - 2, memory_mb=left_mb, of=memory_mb)
         buckets = Buckets(work, ranges, stream.fields)
@@ -278,16 +213,16 @@ def _split_again(
         return _completed(new, manifest["name"], sizes, 0, reading_in(manifest), split, counts)
 
 
-# Rows
+# SourceRows
 
 
 def _stream(
-    database: Database,
+    database: WorkDatabase,
     asked: Asked,
     work: Path,
     weighting: Weighting,
     bad: BadRows,
-    before: _Before | None,
+    before: Before | None,
 ) -> _Stream:
     """The rows that are used: looked through once, with all faults told."""
     rows = rows_of(database, asked, work)
@@ -327,7 +262,7 @@ def _stream(
 
 
 def _weight(
-    database: Database, rows: Rows, good: str, weighting: Weighting, reading: Reading
+    database: WorkDatabase, rows: SourceRows, good: str, weighting: Weighting, reading: Reading
 ) -> tuple[str | None, Reading]:
     """What each row weighs, in SQL and less the decay; None where nothing says that it does."""
     factors = [rows.columns["weight"].value] if "weight" in rows.columns else []
@@ -351,7 +286,7 @@ def _weight(
     return (" * ".join(factors) if factors else None), reading
 
 
-def _extremes(database: Database, rows: Rows, good: str) -> NDArray[Any] | None:
+def _extremes(database: WorkDatabase, rows: SourceRows, good: str) -> NDArray[Any] | None:
     """The first and the last moment."""
     if "timestamp" not in rows.columns:
         return None
@@ -362,7 +297,9 @@ def _extremes(database: Database, rows: Rows, good: str) -> NDArray[Any] | None:
     return None if found[0] is None else np.array(found, dtype_of_times(times))
 
 
-def _fill(database: Database, buckets: Buckets, stream: _Stream, users: Side, items: Side) -> None:
+def _fill(
+    database: WorkDatabase, buckets: Buckets, stream: _Stream, users: Side, items: Side
+) -> None:
     """Put all rows down in their buckets."""
     rows, columns = stream.rows, stream.rows.columns
     inner = [f"{columns[kind].value} AS the_{kind}" for kind in ("user", "item")]
@@ -392,14 +329,6 @@ def _fill(database: Database, buckets: Buckets, stream: _Stream, users: Side, it
         buckets.add(found)
 
 
-def _old_ends(before: _Before | None, n_users: int) -> NDArray[np.int64]:
-    """Where the pairs end that each user has already."""
-    if before is None:
-        return np.zeros(n_users + 1, np.int64)
-    known = before.pairs.array("indptr")
-    return np.concatenate([known, np.full(n_users + 1 - len(known), known[-1])])
-
-
 def _merged_parts(
     new: Path,
     part: str,
@@ -408,7 +337,7 @@ def _merged_parts(
     indptr: NDArray[np.int64],
     n_items: int,
     weighting: Weighting,
-    before: _Before | None,
+    before: Before | None,
 ) -> tuple[Reading, int]:
     """Write the pairs of all buckets, with those that are there already, and what was read."""
     writer, n_removed = PartWriter(new, part), 0
@@ -423,28 +352,8 @@ def _merged_parts(
     reading = replace(stream.reading, n_removed=n_removed)
     n_used = reading.n_rows - reading.n_dropped - reading.n_zero_weight
     if before is not None:
-        reading = _with_rows_before(reading, before.reading)
+        reading = with_rows_before(reading, before.reading)
         n_used = reading.n_rows - reading.n_dropped - reading.n_zero_weight
     require_rows(writer.n_pairs, reading)
     n_pairs = writer.close()
     return replace(reading, n_repeats=n_used - reading.n_removed - n_pairs), n_pairs
-
-
-def _with_rows_before(reading: Reading, before: Reading) -> Reading:
-    """What was read on both days."""
-    event_rows = {**(before.event_rows or {})}
-    for kind, n in (reading.event_rows or {}).items():
-        event_rows[kind] = event_rows.get(kind, 0) + n
-    times = [one for one in (before.first_time, reading.first_time) if one is not None]
-    last = [one for one in (before.last_time, reading.last_time) if one is not None]
-    return replace(
-        reading,
-        source=f"{before.source} and {reading.source}",
-        n_rows=before.n_rows + reading.n_rows,
-        n_dropped=before.n_dropped + reading.n_dropped,
-        n_zero_weight=before.n_zero_weight + reading.n_zero_weight,
-        n_removed=before.n_removed + reading.n_removed,
-        event_rows=event_rows or None,
-        first_time=min(times, default=None),
-        last_time=max(last, default=None),
-    )

@@ -19,7 +19,7 @@ from ratiorec.data.formats.reading import BadRows, Fault
 from ratiorec.data.formats.sql import sqlalchemy_rows
 from ratiorec.data.formats.tables import require_same_columns
 from ratiorec.data.stored.columns import Column, column, kind_of, settled_form
-from ratiorec.data.stored.database import Database, name, text
+from ratiorec.data.stored.database import WorkDatabase, name, text
 from ratiorec.errors import ConfigError, DataError, DataNotFoundError, require_extra
 
 FILE, ROW = "ratiorec_file", "file_row_number"
@@ -52,7 +52,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Rows:
+class SourceRows:
     """The rows of a source as a relation of DuckDB, with a column for each role."""
 
     relation: str
@@ -74,7 +74,7 @@ class Rows:
         return " OR ".join(column.bad for column in self.columns.values())
 
 
-def rows_of(database: Database, asked: Asked, spill: Path) -> Rows:
+def rows_of(database: WorkDatabase, asked: Asked, spill: Path) -> SourceRows:
     """The rows of a source; what is not Parquet is written as such into the folder first."""
     if asked.query is not None:
         staged = _staged_query(database, asked, spill)
@@ -105,7 +105,9 @@ def _not_streamed(asked: Asked, found: str) -> DataError:
     )
 
 
-def _parquet_rows(database: Database, parts: Sequence[str], asked: Asked, is_text: bool) -> Rows:
+def _parquet_rows(
+    database: WorkDatabase, parts: Sequence[str], asked: Asked, is_text: bool
+) -> SourceRows:
     """The rows of Parquet files, which must have the same columns of the same kinds."""
     names: dict[str, Any] = {}
     types: dict[str, str] = {}
@@ -128,7 +130,7 @@ def _parquet_rows(database: Database, parts: Sequence[str], asked: Asked, is_tex
     )
     columns = {role: column(role, names[role], types[role], is_text=is_text) for role in names}
     columns = {role: settled_form(database, one, relation) for role, one in columns.items()}
-    return Rows(relation, columns, tuple(parts), n_rows, asked.origin, is_text, unused)
+    return SourceRows(relation, columns, tuple(parts), n_rows, asked.origin, is_text, unused)
 
 
 def _same_types(types: dict[str, str], found: dict[str, str], part: str) -> dict[str, str]:
@@ -155,7 +157,7 @@ def _width(duckdb_type: str) -> int:
 # What is not Parquet yet
 
 
-def _staged_text(database: Database, parts: Sequence[str], asked: Asked, spill: Path) -> str:
+def _staged_text(database: WorkDatabase, parts: Sequence[str], asked: Asked, spill: Path) -> str:
     """Text files as one Parquet file of texts, in their order."""
     if asked.header is False:
         raise ConfigError(
@@ -171,7 +173,7 @@ def _staged_text(database: Database, parts: Sequence[str], asked: Asked, spill: 
     return _copied(database, f"SELECT * FROM read_csv([{listed}], {how})", spill)
 
 
-def _staged_query(database: Database, asked: Asked, spill: Path) -> str:
+def _staged_query(database: WorkDatabase, asked: Asked, spill: Path) -> str:
     """What a query gives, as a Parquet file."""
     assert asked.query is not None
     if "://" in asked.data:
@@ -193,7 +195,7 @@ def _staged_query(database: Database, asked: Asked, spill: Path) -> str:
     return staged
 
 
-def _copied(database: Database, query: str, spill: Path) -> str:
+def _copied(database: WorkDatabase, query: str, spill: Path) -> str:
     staged = str(spill / "staged.parquet")
     database.run("SET preserve_insertion_order = true")
     database.run(f"COPY ({query.rstrip().rstrip(';')}) TO {text(staged)} (FORMAT parquet)")
@@ -245,7 +247,7 @@ def _plain(values: Sequence[Any]) -> list[Any]:
     return [str(value) if type(value).__name__ == "UUID" else value for value in values]
 
 
-def _remote_parts(database: Database, address: str) -> list[str]:
+def _remote_parts(database: WorkDatabase, address: str) -> list[str]:
     """The files at an address of fsspec, which DuckDB reads through it."""
     fsspec = require_extra("fsspec", "sql", where=address.partition("://")[0] + "://…")
     protocol = address.partition("://")[0]
@@ -278,10 +280,10 @@ def _unreachable(address: str, found: str) -> DataError:
     )
 
 
-# Rows that cannot be used
+# SourceRows that cannot be used
 
 
-def settle_bad_rows(database: Database, rows: Rows, bad: BadRows) -> int:
+def settle_bad_rows(database: WorkDatabase, rows: SourceRows, bad: BadRows) -> int:
     """Count the bad rows, tell the first five, and refuse them unless they are to be skipped."""
     (bad.n,) = database.one(f"SELECT count(*) FROM {rows.relation} WHERE {rows.bad}")
     if bad.n:
@@ -299,7 +301,7 @@ def _is_staged(part: str) -> bool:
     return Path(part).name == "staged.parquet"
 
 
-def _first_bad(database: Database, rows: Rows) -> list[tuple[Any, ...]]:
+def _first_bad(database: WorkDatabase, rows: SourceRows) -> list[tuple[Any, ...]]:
     columns = rows.columns.values()
     shown = ", ".join(f"CAST({name(column.name)} AS VARCHAR)" for column in columns)
     numbered = [f"{column.bad} AS f{place}" for place, column in enumerate(columns)]

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.data.interactions import Interactions, user_blocks
+from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import LeaveLast, RatioSplit, Split, SplitAt, TimeSplit, cut_between
 from ratiorec.data.stored.folder import PartWriter, StoredPart, len_of, piece_of
-from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.data.vocabulary import Vocabulary, user_blocks
 from ratiorec.errors import DataError
 
 _BYTES_OF_A_PAIR = 120
