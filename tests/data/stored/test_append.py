@@ -30,9 +30,9 @@ DAY = st.lists(ROWS, min_size=1, max_size=12)
 SHOWN = {"user": ["b", "a"], "item": [2, 1]}
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(
-    days=st.lists(DAY, min_size=2, max_size=3),
+    days=st.lists(DAY, min_size=2, max_size=2),
     n_columns=st.integers(2, 4),
     repeats=st.sampled_from([None, "sum", "max", "once"]),
 )

@@ -80,9 +80,19 @@ def altered(folder: Path) -> None:
 def forged(folder: Path) -> None:
     """Indices beyond the items, with a manifest that fits."""
     altered(folder)
-    change(folder, lambda found: found["files"]["train.indices.npy"].update(
-        sha256=sha256_of(folder / "train.indices.npy")
-    ))  # fmt: skip
+    mend(folder)
+
+
+def garbled(folder: Path) -> None:
+    """A header that Python's own tokenizer stumbles over, with a manifest that fits."""
+    path = folder / "train.indices.npy"
+    path.write_bytes(path.read_bytes().replace(b"}", b"(", 1))
+    mend(folder)
+
+
+def mend(folder: Path) -> None:
+    sha256 = sha256_of(folder / "train.indices.npy")
+    change(folder, lambda found: found["files"]["train.indices.npy"].update(sha256=sha256))
 
 
 def lacking(folder: Path) -> None:
@@ -110,6 +120,7 @@ def change(folder: Path, how: Any) -> None:
         (cut_short, r"missing or cut short.*train.indices.npy"),
         (altered, "altered.*train.indices.npy"),
         (forged, "train.indices.npy has indices that are not below 2"),
+        (garbled, "the training set cannot be used"),
         (lacking, "missing or cut short.*users.text.npy.*no such file"),
         (later, "no training set of this version.*version 2"),
         (no_object, "the manifest cannot be read"),

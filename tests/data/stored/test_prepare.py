@@ -53,7 +53,7 @@ COLUMNS = ("user", "item", "weight", "timestamp", "event")
 
 
 @pytest.mark.parametrize("has_rest", [True, False], ids=["all columns", "ids alone"])
-@settings(max_examples=12)
+@settings(max_examples=7)
 @given(rows=ROWS, cuts=st.sets(st.integers(1, 29), max_size=3), how=st.sampled_from(HOW))
 def test_the_pairs_are_those_of_the_ordinary_reader(
     tmp_path_factory: pytest.TempPathFactory,

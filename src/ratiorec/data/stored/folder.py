@@ -26,7 +26,7 @@ from ratiorec.data.formats.reading import Reading
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.texts import StoredTexts
 from ratiorec.data.vocabulary import MergedPairs, UserRows, Vocabulary
-from ratiorec.errors import DataError
+from ratiorec.errors import DataError, RatiorecError
 from ratiorec.files import read_regular, sha256_of, write_json
 
 MANIFEST = "manifest.json"
@@ -244,8 +244,10 @@ def open_stored(folder: Path) -> Dataset:
             for part, n_pairs in manifest["pairs"].items()
         }
         train, test = parts["train"], parts.get("test")
-    except (KeyError, TypeError, ValueError, OSError) as error:
-        raise _refused(folder, "the training set cannot be used", str(error)) from error
+    except (RatiorecError, MemoryError):
+        raise
+    except Exception as error:  # damaged headers make numpy raise all kinds of errors
+        raise _refused(folder, "the training set cannot be used", repr(error)[:200]) from error
     return Dataset(str(manifest["name"]), train, test)
 
 
