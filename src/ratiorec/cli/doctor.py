@@ -28,7 +28,9 @@ EXTRAS = {  # those of pyproject.toml, as a test sees to
     "torch": Extra("models trained by gradients", ("torch", "jaxtyping")),
     "serve": Extra("HTTP server and explorer", ("fastapi", "uvicorn", "prometheus_client")),
     "arrow": Extra("Parquet, Arrow and zstd files", ("pyarrow",)),
-    "sql": Extra("data from a SQL query", ("duckdb", "sqlalchemy")),
+    "sql": Extra(
+        "data from a SQL query, or larger than memory", ("duckdb", "sqlalchemy", "fsspec")
+    ),
     "plots": Extra("plot() of curves and comparisons", ("matplotlib",)),
     "tune": Extra("hyperparameter search: ratiorec tune", ("optuna", "sqlalchemy")),
     "ann": Extra("export to a faiss index", ("faiss",)),

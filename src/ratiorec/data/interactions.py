@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ratiorec.data.vocabulary import Vocabulary, merge_pairs, row_ends
+from ratiorec.data.vocabulary import Vocabulary, counts_of, merge_pairs, row_ends, shared_pairs
 from ratiorec.errors import DataError, UnknownIdError, unknown_choice
 from ratiorec.plain import html_table
 
@@ -164,7 +164,7 @@ class Interactions:
     @cached_property
     def item_degrees(self) -> NDArray[np.int64]:
         """|U_i⁺|, the number of users of each item."""
-        return np.bincount(self.indices, minlength=self.n_items).astype(np.int64)
+        return counts_of(self.indices, self.n_items)
 
     @cached_property
     def pair_users(self) -> NDArray[np.int32]:
@@ -277,10 +277,10 @@ class Interactions:
     def sha256(self) -> str:
         """A fingerprint of the pairs and their relative weights, whatever order they came in."""
         digest = hashlib.sha256(f"{self.n_users} {self.n_items}\n".encode())
-        digest.update(self.indptr.astype("<i8").tobytes())
-        digest.update(self.indices.astype("<i4").tobytes())
+        digest.update(np.ascontiguousarray(self.indptr, "<i8").data)
+        digest.update(np.ascontiguousarray(self.indices, "<i4").data)
         if self.relative_weights is not None:
-            digest.update(self.relative_weights.astype("<f4").tobytes())
+            digest.update(np.ascontiguousarray(self.relative_weights, "<f4").data)
         return digest.hexdigest()
 
 
@@ -310,14 +310,13 @@ class Dataset:
                 found="two vocabularies",
                 wanted="test.aligned_to(train.users, train.items)",
             )
-        shared = np.intersect1d(_keys(self.train), _keys(self.test), assume_unique=True)
-        if len(shared):
-            user, item = divmod(int(shared[0]), self.train.n_items)
+        n_shared, first = shared_pairs(self.train, self.test, self.train.n_items)
+        if first is not None:
             raise DataError(
                 "test pairs are in the training part",
                 where=f"data set {self.name}",
-                found=f"{len(shared):,} such pairs, the first of user "
-                f"{self.train.users.ids[user]} and item {self.train.items.ids[item]}",
+                found=f"{n_shared:,} such pairs, the first of user "
+                f"{self.train.users.ids[first[0]]} and item {self.train.items.ids[first[1]]}",
                 wanted="no pair in both parts",
             )
 
@@ -337,7 +336,3 @@ def require_trainable(data: Interactions) -> Interactions:
                 wanted=f"at least {least} {kind}{'' if least == 1 else 's'}",
             )
     return data
-
-
-def _keys(data: Interactions) -> NDArray[np.int64]:
-    return data.pair_users.astype(np.int64) * data.n_items + data.indices

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ratiorec.data.texts import StoredTexts
 from ratiorec.errors import DataError, UnknownIdError
 
 OnUnknown = Literal["raise", "skip", "fallback"]
@@ -24,14 +26,18 @@ WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]*)(\.0+)?")
 class Vocabulary:
     """The ids of one side, users or items; index i stands for `ids[i]`.
 
-    `ids` is an int64 array or an object array of `str`, without repeats.
+    `ids` is an int64 array or an object array of `str`, without repeats; ids at rest in a training
+    set on disk look like one (`StoredTexts`).
     `names` are optional labels for people, aligned with `ids`.
     `kind` is "user" or "item" and is used in messages only.
+    `by_id` are the indices in ascending order of the ids: with it a look-up is a binary search,
+    where it else is one in a dictionary of all ids.
     """
 
     ids: NDArray[Any]
     kind: str
     names: NDArray[np.object_] | None = None
+    by_id: NDArray[np.integer] | None = None
 
     @classmethod
     def dense(cls, n: int, *, kind: str) -> Vocabulary:
@@ -50,7 +56,8 @@ class Vocabulary:
         return cls(canonical_ids(ids, kind=kind), kind)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", _stored(self.ids, self.kind))
+        if self.by_id is None:  # who has sorted the ids has seen that none repeats
+            object.__setattr__(self, "ids", _stored(self.ids, self.kind))
         if self.names is not None and len(self.names) != len(self.ids):
             raise DataError(
                 f"names do not fit the {self.kind}s",
@@ -80,8 +87,10 @@ class Vocabulary:
         if self.is_dense and isinstance(ids, np.ndarray) and ids.dtype == np.int64:
             wanted: Any = ids
             found = np.where((ids >= 0) & (ids < len(self)), ids, -1)
+        elif self.by_id is not None and _are_integers(self.ids) and _are_integers(ids):
+            wanted, found = ids, self._searched_integers(np.asarray(ids))
         else:
-            wanted = list(ids)
+            wanted = ids if isinstance(ids, StoredTexts) else list(ids)
             found = np.fromiter(map(self._find, wanted), np.int64, len(wanted))
         if on_unknown == "raise" and (found < 0).any():
             unknown = [wanted[place] for place in np.flatnonzero(found < 0)[:3]]
@@ -93,15 +102,32 @@ class Vocabulary:
             )
         return found
 
+    def _searched_integers(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert self.by_id is not None
+        ranks = np.searchsorted(self.ids, wanted, sorter=self.by_id)
+        found = np.asarray(self.by_id[np.minimum(ranks, len(self) - 1)], np.int64)
+        found[self.ids[found] != wanted] = -1
+        return found
+
+    def _place(self, native: Any) -> int:
+        """The index of an id in the form in which ids are stored; -1 where it is unknown."""
+        if self.by_id is None:
+            return self._index.get(native, -1)
+        if isinstance(native, str) == _are_integers(self.ids):
+            return -1
+        rank = bisect.bisect_left(self.by_id, native, key=self.ids.__getitem__)
+        index = int(self.by_id[rank]) if rank < len(self) else -1
+        return index if index >= 0 and self.ids[index] == native else -1
+
     def _find(self, identifier: Any) -> int:
         native = self.native(identifier)
-        index = self._index.get(native, -1)
+        index = self._place(native)
         if index >= 0 or not isinstance(native, str):
             return index
         if UUID_TEXT.fullmatch(native):
-            return self._index.get(native.lower(), -1)  # a UUID means the same in capitals
+            return self._place(native.lower())  # a UUID means the same in capitals
         if whole := WHOLE_NUMBER.fullmatch(native):  # 3 and 3.0 are one id, whichever is stored
-            return self._index.get(whole[1] if whole[2] else f"{native}.0", -1)
+            return self._place(whole[1] if whole[2] else f"{native}.0")
         return index
 
     def native(self, identifier: Any) -> Any:
@@ -121,7 +147,11 @@ class Vocabulary:
 
     def with_names(self, names: Sequence[str]) -> Vocabulary:
         """The same ids, labelled."""
-        return Vocabulary(self.ids, self.kind, np.asarray(names, dtype=object))
+        return Vocabulary(self.ids, self.kind, np.asarray(names, dtype=object), self.by_id)
+
+
+def _are_integers(ids: Any) -> bool:
+    return bool(getattr(ids, "dtype", None) == np.int64)
 
 
 def _as_integer(text: str) -> int | str:
@@ -245,6 +275,62 @@ def row_ends(rows: NDArray[np.integer], n_rows: int) -> NDArray[np.int64]:
     indptr = np.zeros(n_rows + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=n_rows), out=indptr[1:])
     return indptr
+
+
+_PAIRS_AT_ONCE = 1 << 24
+
+
+def counts_of(indices: NDArray[np.integer], n: int) -> NDArray[np.int64]:
+    """How often each index below n comes, without ever widening all of them to 64 bits."""
+    counts = np.zeros(n, np.int64)
+    for start in range(0, len(indices), _PAIRS_AT_ONCE):
+        counts += np.bincount(indices[start : start + _PAIRS_AT_ONCE], minlength=n)
+    return counts
+
+
+def user_blocks(indptr: NDArray[np.int64], n_pairs: int) -> list[tuple[int, int]]:
+    """Ranges of users who have about so many pairs together; one user is never cut.
+
+    >>> user_blocks(np.array([0, 2, 3, 9, 9]), 3)
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    blocks, start, n_users = [], 0, len(indptr) - 1
+    while start < n_users:
+        end = int(np.searchsorted(indptr, indptr[start] + n_pairs, side="right")) - 1
+        blocks.append((start, min(max(end, start + 1), n_users)))
+        start = blocks[-1][1]
+    return blocks
+
+
+class UserRows(Protocol):
+    """The items of each user: `Interactions`, or the merged pairs of some users."""
+
+    @property
+    def indptr(self) -> NDArray[np.int64]: ...
+    @property
+    def indices(self) -> NDArray[np.int32]: ...
+
+
+def shared_pairs(a: UserRows, b: UserRows, n_items: int) -> tuple[int, tuple[int, int] | None]:
+    """How many pairs are in both, and the first of them; block by block, to need little memory."""
+    n_shared, first = 0, None
+    for start, end in user_blocks(a.indptr, _PAIRS_AT_ONCE):
+        keys, wanted = (_keys(one, start, end, n_items) for one in (a, b))
+        places = np.searchsorted(keys, wanted)
+        in_range = places < len(keys)
+        shared = wanted[in_range][keys[places[in_range]] == wanted[in_range]]
+        if first is None and len(shared):
+            user, item = divmod(int(shared[0]), n_items)
+            first = (start + user, item)
+        n_shared += len(shared)
+    return n_shared, first
+
+
+def _keys(pairs: UserRows, start: int, end: int, n_items: int) -> NDArray[np.int64]:
+    """One ascending number for each pair of the users from `start` to before `end`."""
+    indptr = pairs.indptr[start : end + 1]
+    users = np.repeat(np.arange(end - start), np.diff(indptr))
+    return users * n_items + pairs.indices[indptr[0] : indptr[-1]]
 
 
 def _add_up(

@@ -211,8 +211,10 @@ def users_by_item(data: Interactions) -> NDArray[np.int32]:
     """The user of each pair, pairs ordered by item and then by user."""
     import scipy.sparse
 
+    is_short = data.n_pairs <= np.iinfo(np.int32).max
+    indptr = data.indptr.astype(np.int32) if is_short else data.indptr  # or scipy widens indices
     pairs = scipy.sparse.csr_array(
-        (np.empty(data.n_pairs, dtype=bool), data.indices, data.indptr),
+        (np.empty(data.n_pairs, dtype=bool), data.indices, indptr),
         shape=(data.n_users, data.n_items),
     )
     users: NDArray[np.int32] = pairs.tocsc().indices.astype(np.int32, copy=False)

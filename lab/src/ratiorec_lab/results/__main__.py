@@ -36,6 +36,9 @@ def pages(root: Path) -> dict[Path, str]:
             "unstopped": reproduction.unstopped_table(results),
         },
         docs / "guide.md": {"intake": quality.intake_table(results)},
+        docs / "how-to" / "read-log.md": {
+            "larger-than-memory": performance.larger_than_memory_table(results)
+        },
         docs / "performance.md": performance.tables(results),
         docs / "production.md": {
             "serving": performance.serving_table(results),

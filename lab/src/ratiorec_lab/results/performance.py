@@ -307,3 +307,33 @@ def _latency(run: Record) -> str:
     low, high = min(run["p99_ms"]), max(run["p99_ms"])
     rates = f"{best['per_second']:,.0f}/s, p50 {best['p50_ms']:.1f} ms, p99 {best['p99_ms']:.1f} ms"
     return f"{rates} ({low:.0f} to {high:.0f})"
+
+
+def larger_than_memory_table(folder: Path) -> str:
+    """What a split under a memory budget took, beside its floor."""
+    record = json.loads((folder / "bench-larger_than_memory.json").read_text(encoding="utf-8"))
+    found = record["result"]
+    size, split, floor, sample = (found[name] for name in ("size", "split", "floor", "sample"))
+    counts = f"{size['users']:,} users, {size['items']:,} items, {size['files']} files"
+    rows = {
+        "rows": f"{size['rows']:,} ({counts})",
+        "files": f"{found['files_mb']:,} MB",
+        "memory: budget, at most taken": f"{found['memory_mb']:,} MB, {split['peak_mb']:,} MB",
+        "disk: while it works, the result": f"{split['work_mb']:,} MB, {split['result_mb']:,} MB",
+        "written in all": f"{split['written_mb']:,} MB",
+        "seconds: by the clock, of processors": (
+            f"{split['seconds']:,.0f}, {split['processor_seconds']:,.0f}"
+        ),
+        "floor, seconds of processors": (
+            f"{floor['processor_seconds']:,.0f} (reading {floor['read_mb']:,} MB, sorting "
+            f"{floor['sorted_mb']:,} MB)"
+        ),
+        "ratio": f"{found['ratio']:g}",
+        "pairs: training, held out": f"{sample['train_pairs']:,}, {sample['test_pairs']:,}",
+        "seconds to open": f"{sample['open_seconds']:g}",
+        "users computed again, those who differ": (
+            f"{sample['users']:,}, {sample['users_who_differ']:,}"
+        ),
+    }
+    machine = f"{record['machine']['cores']} cores, {record['machine']['processor']}"
+    return markdown_table(["", machine], [[name, cell] for name, cell in rows.items()])

@@ -51,7 +51,7 @@ def read_sql(
     weighting = Weighting(event_weights, half_life, repeats)
     weighting.require_event_column(columns.event, spelt="columns=Columns(event='NAME')")
     bad = BadRows(on_bad_rows, None if bad_rows_file is None else Path(bad_rows_file))
-    opened = _sqlalchemy_rows if "://" in url else _duckdb_rows
+    opened = sqlalchemy_rows if "://" in url else _duckdb_rows
     with opened(query, url) as (names, fetch):
         positions = columns.among(names, where="the query")
         gathered: dict[str, list[Any]] = {role: [] for role in positions}
@@ -94,13 +94,14 @@ def _duckdb_rows(query: str, path: str) -> Iterator[_Result]:
 
 
 @contextlib.contextmanager
-def _sqlalchemy_rows(query: str, url: str) -> Iterator[_Result]:
+def sqlalchemy_rows(query: str, url: str) -> Iterator[_Result]:
+    """The columns of a query, and its rows as the server's cursor gives them."""
     sqlalchemy = require_extra("sqlalchemy", "sql", where="read_sql")
     try:
         address = sqlalchemy.make_url(url)
         shown = address.render_as_string(hide_password=True)
         engine = sqlalchemy.create_engine(address, execution_options={"stream_results": True})
-        with engine.connect() as connection:
+        with _disposed(engine), engine.connect() as connection:
             result = connection.execute(sqlalchemy.text(query))
             yield list(result.keys()), result.fetchmany
     except sqlalchemy.exc.SQLAlchemyError as error:
@@ -114,7 +115,13 @@ def _sqlalchemy_rows(query: str, url: str) -> Iterator[_Result]:
             wanted="the driver, for example pip install 'ratiorec[postgres]' and an address that "
             "begins with postgresql+psycopg://",
         ) from error
-    else:
+
+
+@contextlib.contextmanager
+def _disposed(engine: Any) -> Iterator[None]:
+    try:
+        yield
+    finally:
         engine.dispose()
 
 
