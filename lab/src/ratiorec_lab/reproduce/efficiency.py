@@ -261,7 +261,7 @@ def _on_cpu(findings: Findings) -> TableExhibit:
         "same loop. The time of a step is from one run of ratiorec bench step for each data set, "
         "with the presets' own batches, and is processor time: that of all cores together, which "
         "other programs on the machine hardly change. The steps to convergence are those of the "
-        "runs above, which no device changes. Medians; the quartiles of a step are over the rounds.",
+        "runs above, which no device changes. Medians; the quartiles are over the rounds.",
         columns=(
             *("steps to convergence", "a step", "its quartiles", "to convergence"),
             *("a step / DREGN-CF's", "time / DREGN-CF's"),
