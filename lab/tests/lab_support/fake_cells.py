@@ -133,4 +133,6 @@ def time_steps(
         "commit": "abc",
         "command": "ratiorec bench step",
     }
-    write_json(files.folder.parent / f"bench-step-{dataset}-cpu.json", record)
+    path = files.folder.parent / "steps" / f"{dataset}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, record)

@@ -80,7 +80,8 @@ class FigEfficiency:
             rows=tuple(row for efforts in by_dataset for row in _effort_rows(efforts)),
             is_ranking=False,
         )
-        yield _on_cpu(findings)
+        if not findings.plan.is_quick:
+            yield _on_cpu(findings)
 
 
 @dataclass(frozen=True)

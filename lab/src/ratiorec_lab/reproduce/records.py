@@ -134,8 +134,8 @@ class CellFiles:
 
     def steps_on_cpu(self, dataset: str) -> Record | None:
         """The record of `bench step` on a CPU and this data, which lies beside this folder."""
-        found = map(_read, sorted(self.folder.parent.glob("bench-step*-cpu.json")))
-        return next((one for one in found if one and self._is_of(one, dataset)), None)
+        record = _read(self.folder.parent / "steps" / f"{dataset}.json")
+        return record if record and self._is_of(record, dataset) else None
 
     def _is_of(self, record: Record, dataset: str) -> bool:
         """Whether a result is of the data set as it is known here."""
