@@ -228,9 +228,15 @@ def eager_step(findings: Findings, name: str, dataset: str) -> Sequence[float]:
 
 
 def eager_convergence(findings: Findings, name: str, dataset: str) -> list[float]:
-    """The steps of each run to convergence by the time of a step on a CPU."""
-    step = findings.eager_step(name, dataset)
-    return [] if step is None else [n * step.median for n in STEPS.values(findings, name, dataset)]
+    """The least, the median and the most time that the runs' steps to convergence take on a CPU."""
+    step, counts = findings.eager_step(name, dataset), STEPS.values(findings, name, dataset)
+    if step is None or not counts:
+        return []
+    return [
+        min(counts) * step.lower_quartile,
+        statistics.median(counts) * step.median,
+        max(counts) * step.upper_quartile,
+    ]
 
 
 STEPS = Effort(each_run(steps), "{:,.0f}".format)
