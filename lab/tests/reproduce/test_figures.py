@@ -32,7 +32,7 @@ def curves(target: str, files: CellFiles, plan: Plan = GOWALLA) -> CurveExhibit:
 
 
 def efficiency(files: CellFiles, plan: Plan = GOWALLA) -> tuple[BarExhibit, TableExhibit]:
-    bars, numbers, _ = TARGETS["fig-efficiency"].exhibits(Findings(plan, files))
+    bars, numbers, *_ = TARGETS["fig-efficiency"].exhibits(Findings(plan, files))
     assert isinstance(bars, BarExhibit)
     assert isinstance(numbers, TableExhibit)
     return bars, numbers
