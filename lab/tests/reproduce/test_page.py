@@ -78,9 +78,11 @@ def test_a_page_has_its_title_its_facts_and_every_exhibit(tmp_path):
 
 def test_the_contents_lead_to_every_exhibit(tmp_path):
     root = parse(write(tmp_path, exhibits()))
-    (contents,) = root.iter("nav")
-    links = [e.attrib["href"] for e in contents.iter("a")]
-    assert links == [f"#{e.attrib['id']}" for e in root.iter("section")]
+    wide, narrow = root.iter("nav")
+    assert (wide.get("class"), narrow.get("class")) == ("on-wide", "on-narrow")
+    for contents in (wide, narrow):
+        links = [e.attrib["href"] for e in contents.iter("a")]
+        assert links == [f"#{e.attrib['id']}" for e in root.iter("section")]
 
 
 def test_headings_never_skip_a_level(tmp_path):

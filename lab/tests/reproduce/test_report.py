@@ -260,7 +260,7 @@ def test_a_report_on_nothing_has_every_exhibit(tmp_path: Path) -> None:
     write(empty, tmp_path / "out", protocol="validated")
     assert empty.facts["runs"].startswith("0 of ")
     assert "machine" not in empty.facts
-    assert len(empty.exhibits) == 8 + 1 + 1 + 1 + 3 * 3  # with two rivals' searches
+    assert len(empty.exhibits) == 9 + 1 + 1 + 1 + 3 * 3  # with two rivals' searches
 
 
 # The results that are kept in the repository

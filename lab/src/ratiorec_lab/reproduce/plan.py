@@ -15,7 +15,7 @@ from ratiorec.settings import SolverSettings
 from ratiorec_lab.reproduce.cells import PAPER, PROTOCOLS, VALIDATED, Cell, Changes, cell_of
 from ratiorec_lab.reproduce.exhibits import Measured
 from ratiorec_lab.reproduce.published import PAPER_DATASETS, SMALL, By, quality
-from ratiorec_lab.reproduce.records import CellFiles, Record, was_cut
+from ratiorec_lab.reproduce.records import CellFiles, Record, StepTime, step_time, was_cut
 from ratiorec_lab.reproduce.wording import listed
 
 ABSENT = "no verified copy of it was found"
@@ -141,6 +141,22 @@ class Findings:
         """The records of those cells that are finished."""
         return [record for cell in cells if (record := self.record(cell)) is not None]
 
+    def tested_records(self, cells: Iterable[Cell]) -> list[Record]:
+        """The same; a cell that is not there is a line of `compare_all`, which has no curve."""
+        found = (self.record(cell) or self.files.compared(cell) for cell in cells)
+        return [record for record in found if record is not None]
+
+    @cached_property
+    def steps_on_cpu(self) -> dict[str, Record]:
+        """The measurement of steps on a CPU, by data set, where there is one."""
+        found = {dataset: self.files.steps_on_cpu(dataset) for dataset in self.plan.datasets}
+        return {dataset: record for dataset, record in found.items() if record is not None}
+
+    def eager_step(self, preset: str, dataset: str) -> StepTime | None:
+        """The time of a step on a CPU, where no method's steps are recorded as CUDA graphs."""
+        record = self.steps_on_cpu.get(dataset)
+        return None if record is None else step_time(record, preset)
+
     def named_records(self, cells: Mapping[str, Cell | None]) -> dict[str, Record]:
         """The records of those named cells that are finished."""
         found = {name: self.record(cell) for name, cell in cells.items()}
@@ -167,7 +183,7 @@ class Findings:
         self, cells: Sequence[Cell], metric: str, printed: float | None = None
     ) -> Measured:
         """The same of given runs, one for each seed."""
-        records = self.records(cells)
+        records = self.tested_records(cells)
         if not records:
             return Measured((), printed, self.why_missing(cells))
         values = tuple(record["test"][metric] for record in records)
@@ -191,5 +207,7 @@ def _caveats(records: Sequence[Record], n_seeds: int) -> Iterator[str]:
         seeds = listed([str(record["seed"]) for record in cut])
         whose = "" if n_seeds == 1 else f" with seed {seeds}"
         yield f"Cut by its time budget of {budgets}{whose}."
+    if any(record["target"] == "presets" for record in records):
+        yield "From results/presets: the same run by the study compare_all, which keeps no curve."
     if len(records) < n_seeds:
         yield "One seed." if len(records) == 1 else f"{len(records)} of {n_seeds} seeds."

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 PAPER_DATASETS = ("gowalla", "yelp2018", "amazon-book")
 STAND_IN = "amazon-book-75"  # for amazon-book, where that cannot be had
+NOT_THE_PAPERS = ("amazon-cds",)  # shown beside its data sets where methods are compared
 SMALL = "synthetic-small"  # of a quick run
 
 METRICS: Mapping[str, str] = MappingProxyType({"recall@20": "R@20", "ndcg@20": "nDCG@20"})
@@ -111,6 +112,39 @@ ELSEWHERE: By = MappingProxyType(
     {
         "ease": _by_dataset(0.1765, 0.1467, 0.0657, 0.0552, 0.0710, 0.0567),
         "item-knn": _by_dataset(0.1570, 0.1214, 0.0639, 0.0531, 0.0736, 0.0606),
+    }
+)
+
+
+class PublicReport(NamedTuple):
+    """A figure of a method in a public report on the same split; None where it is not told."""
+
+    source: str
+    where: str
+    recall: float | None
+    ndcg: float
+    settings: str
+
+
+# public figures of matrix factorisation with the BPR loss, each on the split that LightGCN uses
+_BARS = "64 dimensions, {} negatives a pair, batches of {}; step chosen on the test part"
+_FREEREC = "64 dimensions; others not seen"
+_GRECX = "64 dimensions, step not told; others not seen"
+_NGCF = "64 dimensions; others not seen, taken from a quotation of its Table 2"
+BPR_MF: Mapping[str, tuple[PublicReport, ...]] = MappingProxyType(
+    {
+        "gowalla": (
+            PublicReport("NGCF's article", "arXiv 1905.08108", 0.1291, 0.1109, _NGCF),
+            PublicReport("freerec", "github.com/MTandHJ/freerec", 0.1491, 0.1235, _FREEREC),
+            PublicReport("BARS", "github.com/reczoo/BARS", 0.1627, 0.1378, _BARS.format(300, 256)),
+            PublicReport("GRecX", "github.com/maenzhier/GRecX", None, 0.1400, _GRECX),
+        ),
+        "yelp2018": (
+            PublicReport("NGCF's article", "arXiv 1905.08108", 0.0433, 0.0354, _NGCF),
+            PublicReport("freerec", "github.com/MTandHJ/freerec", 0.0570, 0.0460, _FREEREC),
+            PublicReport("BARS", "github.com/reczoo/BARS", 0.0576, 0.0468, _BARS.format(50, 1024)),
+            PublicReport("GRecX", "github.com/maenzhier/GRecX", 0.0603, 0.0494, _GRECX),
+        ),
     }
 )
 

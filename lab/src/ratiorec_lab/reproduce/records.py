@@ -24,13 +24,21 @@ from ratiorec.errors import ConfigError
 from ratiorec.files import atomic_write, make_folder, write_json
 from ratiorec.settings import AnySettings
 from ratiorec.training.checkpoint import Checkpoints
-from ratiorec_lab.reproduce.cells import Cell
+from ratiorec_lab.reproduce.cells import HELD_OUT, VALIDATED, Cell
 from ratiorec_lab.reproduce.published import SELECTED_BY
 
 Record = dict[str, Any]
 
 CONVERGED = 0.99  # the share of the best nDCG@20 on validation pairs
 _SEED = re.compile(r"-seed(\d+)$")  # as `Cell.path` ends
+
+
+class StepTime(NamedTuple):
+    """Seconds that the cores worked for a training step, in the rounds of one benchmark."""
+
+    lower_quartile: float
+    median: float
+    upper_quartile: float
 
 
 @dataclass(frozen=True)
@@ -110,6 +118,31 @@ class CellFiles:
             make_folder(path.parent)
             write_json(path, counts)
 
+    def compared(self, cell: Cell) -> Record | None:
+        """The same run as the study `compare_all` made it, which keeps no curve.
+
+        Its file lies beside this folder. It is the same run if preset, settings, seed, pairs and
+        the way of holding out are: a test holds such lines against the cells that are there twice.
+        """
+        record = _read(self.folder.parent / "presets" / f"{cell.dataset}.json")
+        is_plain = cell.protocol == VALIDATED and not (cell.on_validation or cell.on_test_curve)
+        if record is None or not is_plain or not self._is_of(record, cell.dataset):
+            return None
+        known = {"target": "presets", "seed": record["seed"], "curve": []}
+        lines = (line | known for line in record["results"] if line["preset"] == cell.preset)
+        return next((line for line in lines if _is_same_run(line, cell)), None)
+
+    def steps_on_cpu(self, dataset: str) -> Record | None:
+        """The record of `bench step` on a CPU and this data, which lies beside this folder."""
+        record = _read(self.folder.parent / "steps" / f"{dataset}.json")
+        return record if record and self._is_of(record, dataset) else None
+
+    def _is_of(self, record: Record, dataset: str) -> bool:
+        """Whether a result is of the data set as it is known here."""
+        counts = self.statistics(dataset)
+        known = None if counts is None else (dataset, counts["data_sha256"])
+        return (record["dataset"], record["data_sha256"]) == known
+
     def known_datasets(self) -> set[str]:
         """The data sets that were ever there."""
         return {path.stem for path in (self.folder / "datasets").glob("*.json")}
@@ -160,6 +193,11 @@ def misfit(
     if max_seconds is not None and not _fits_budget(record, max_seconds):
         return "the time budget is another"
     return None
+
+
+def _is_same_run(line: Record, cell: Cell) -> bool:
+    ran_alike = (line["seed"], line["validation_by"]) == (cell.seed, HELD_OUT[cell.protocol])
+    return bool(line["test"]) and ran_alike and _settings(line) == cell.settings
 
 
 def _fits_budget(record: Record, max_seconds: float) -> bool:
@@ -258,6 +296,18 @@ def seconds_to_converge(record: Mapping[str, Any]) -> float | None:
     """Steps to convergence by the time of a step: without set-up and validation."""
     found, per_step = convergence(record), seconds_per_step(record)
     return None if found is None or per_step is None else found.step * per_step
+
+
+def step_time(record: Mapping[str, Any], preset: str) -> StepTime | None:
+    """The processor time of an eager step of a preset in a record of `bench step`.
+
+    The clock on the wall also has what other programs did meanwhile, which favours small steps.
+    """
+    for case in record["cases"]:
+        if (case["name"], case["execution"]) == (preset, "eager") and "processor_seconds" in case:
+            low, high = case["processor_spread"]
+            return StepTime(low, case["processor_seconds"], high)
+    return None
 
 
 def was_cut(record: Mapping[str, Any]) -> bool:
