@@ -9,7 +9,7 @@ import pytest
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import split_for_validation
 from ratiorec.distributed import checkpoint as kept
-from ratiorec.distributed.checkpoint import CURRENT
+from ratiorec.distributed.checkpoint import CURRENT, SharedCheckpoints
 from ratiorec.distributed.closed_forms import ClosedFormTeam
 from ratiorec.distributed.ranks import Ranks
 from ratiorec.distributed.team import GradientTeam
@@ -179,7 +179,20 @@ def test_a_disk_without_room_is_told_before_the_first_step(
     usage = kept.shutil.disk_usage(tmp_path)
     monkeypatch.setattr(kept.shutil, "disk_usage", lambda _: usage._replace(free=1000))
     assert "no room for checkpoints" in ended(tmp_path / "kept", 2)
-    assert not (tmp_path / "kept").exists()
+    assert list((tmp_path / "kept").iterdir()) == []
+
+
+def test_processes_must_reach_the_same_folder(tmp_path: Path) -> None:
+    def work(ranks: Ranks) -> str:
+        folder = tmp_path / f"of-{ranks.rank}"  # as on two machines without a shared disk
+        places = SharedCheckpoints(folder, ranks, DATA.n_users, DATA.n_items)
+        with pytest.raises(StorageError) as refused:
+            places.require_place(1)
+        return str(refused.value)
+
+    told = on_ranks(2, work)
+    assert all("do not reach the same folder" in text for text in told)
+    assert all("of-1, on rank 1 of 2" in text for text in told)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from torch.distributed.tensor import DTensor, Shard
 
 from ratiorec.distributed.ranks import Ranks
 from ratiorec.errors import CheckpointError, StorageError
-from ratiorec.files import made_folder, write_json
+from ratiorec.files import write_json
 from ratiorec.solvers.solver import State
 from ratiorec.training.checkpoint import FitState, header_of, state_from
 
@@ -59,7 +59,7 @@ class SharedCheckpoints:
         writer = hf_storage.HuggingFaceStorageWriter(str(new), save_distributed=True)
 
         def save() -> None:
-            with _storage_errors(new), made_folder(self.folder), _quiet():
+            with _storage_errors(new), _quiet():
                 state_dict_saver.save(tensors, storage_writer=writer)
 
         try:
@@ -86,31 +86,31 @@ class SharedCheckpoints:
         """The last checkpoint, of any number of processes; None where there is none.
 
         Raises:
-            CheckpointError: It is of another run, or cannot be read.
+            CheckpointError: It is of another run, or a process cannot read it.
         """
-        return self.ranks.together(lambda: self._read(identity))
+        name = self.ranks.from_first(self.ranks.together(self._current))
+        return None if name is None else self.ranks.together(lambda: self._read(name, identity))
 
-    def _read(self, identity: dict[str, Any]) -> tuple[FitState, State] | None:
+    def _current(self) -> str | None:
+        """The name of the last checkpoint, as the first process finds it."""
         path = self.folder / CURRENT
-        if not path.exists():
+        if not self.ranks.is_first or not path.exists():
             return None
-        try:
-            found = self.folder / json.loads(path.read_text(encoding="utf-8"))["checkpoint"]
+        with _unreadable(path):
+            return str(json.loads(path.read_text(encoding="utf-8"))["checkpoint"])
+
+    def _read(self, name: str, identity: dict[str, Any]) -> tuple[FitState, State]:
+        """This process's rows; nothing is said to the others meanwhile."""
+        found = self.folder / name
+        with _unreadable(found):
             header = json.loads((found / STATE).read_text(encoding="utf-8"))
             reader = hf_storage.HuggingFaceStorageReader(str(found))
             sizes = reader.read_metadata().state_dict_metadata
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise CheckpointError(
-                "the checkpoint cannot be read",
-                where=str(path),
-                found=f"{type(error).__name__}: {error}",
-                wanted="a checkpoint of several processes; without --resume training starts anew",
-            ) from None
-        progress = state_from(header, identity, path)
-        room = {name: self._room(name, kept) for name, kept in sizes.items()}
-        with _quiet():
-            state_dict_loader.load(room, storage_reader=reader)
-        return progress, {name: _own(tensor).numpy() for name, tensor in room.items()}
+        progress = state_from(header, identity, found)
+        room = {key: self._room(key, kept) for key, kept in sizes.items()}
+        with _quiet(), _unreadable(found):
+            state_dict_loader.load(room, storage_reader=reader, no_dist=True)
+        return progress, {key: _own(tensor).numpy() for key, tensor in room.items()}
 
     def remove(self) -> None:
         """Drop the checkpoint once its model is safe, and nothing else that is in the folder."""
@@ -122,15 +122,29 @@ class SharedCheckpoints:
                 shutil.rmtree(part.parent, ignore_errors=True)
             self.folder.rmdir()
 
-    def require_room(self, n_bytes: int) -> None:
-        """Refuse to begin where two checkpoints would not fit on the disk.
+    def require_place(self, n_bytes: int) -> None:
+        """Refuse to begin where two checkpoints would not fit, or not all reach the same folder.
 
         Raises:
-            StorageError: There is less.
+            StorageError: It names the process that cannot.
         """
-        existing = next(path for path in (self.folder, *self.folder.parents) if path.exists())
-        free = shutil.disk_usage(existing).free
+        token = self.folder / f".{self.ranks.from_first(os.urandom(4).hex())}"
+        self.ranks.together(lambda: self._place(token, n_bytes))
+        try:
+            self.ranks.together(lambda: _require_there(token))
+        finally:
+            if self.ranks.is_first:
+                token.unlink(missing_ok=True)
+
+    def _place(self, token: Path, n_bytes: int) -> None:
+        if not self.ranks.is_first:
+            return
+        with _storage_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            token.touch()
+            free = shutil.disk_usage(self.folder).free
         if free < 2 * n_bytes:
+            token.unlink()
             raise StorageError(
                 "there is no room for checkpoints",
                 where=str(self.folder),
@@ -169,6 +183,30 @@ class SharedCheckpoints:
 
 def _own(tensor: Tensor) -> Tensor:
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
+
+
+def _require_there(token: Path) -> None:
+    if not token.exists():
+        raise StorageError(
+            "the processes do not reach the same folder for checkpoints",
+            where=str(token.parent),
+            found="nothing of what rank 0 has written",
+            wanted="--checkpoint-dir on a file system that all machines share",
+        )
+
+
+@contextmanager
+def _unreadable(path: Path) -> Iterator[None]:
+    """What goes wrong in reading a checkpoint, as one of ours."""
+    try:
+        yield
+    except (OSError, ValueError, KeyError, TypeError, api.CheckpointException) as error:
+        raise CheckpointError(
+            "the checkpoint cannot be read",
+            where=str(path),
+            found=f"{type(error).__name__}: {error}".splitlines()[0],
+            wanted="a checkpoint of several processes; without --resume training starts anew",
+        ) from None
 
 
 @contextmanager

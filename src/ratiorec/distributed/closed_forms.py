@@ -6,8 +6,7 @@ users, and they are added up: Gram matrices of parts of the users are parts of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
@@ -16,6 +15,7 @@ import numpy as np
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.distributed.ranks import Ranks
+from ratiorec.distributed.team import RankTeam
 from ratiorec.machine import Device
 from ratiorec.scorers import PopularityScorer, StoredScorer
 from ratiorec.settings import ModelSettings, SolverSettings
@@ -137,20 +137,8 @@ class Answering:
 _NOTHING: Any = None
 
 
-@dataclass(frozen=True)
-class ClosedFormTeam:
+class ClosedFormTeam(RankTeam):
     """Processes of which the first solves and judges, and the others count for their users."""
-
-    ranks: Ranks
-
-    @property
-    def is_first(self) -> bool:
-        return self.ranks.is_first
-
-    @property
-    def card(self) -> dict[str, Any]:
-        """What a model's card says of the processes."""
-        return {"processes": self.ranks.facts()}
 
     def portion(self, data: Interactions) -> Interactions:
         """All pairs for the first process, which needs them for histories; else the own users'."""
@@ -186,9 +174,3 @@ class ClosedFormTeam:
 
     def whole(self, scorer: StoredScorer, data: Interactions) -> StoredScorer:
         return scorer
-
-    def agreed(self, *flags: bool) -> tuple[bool, ...]:
-        return self.ranks.agreed(*flags)
-
-    def together(self, work: Callable[[], T]) -> T:
-        return self.ranks.together(work)

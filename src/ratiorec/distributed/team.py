@@ -27,11 +27,10 @@ _COPIES = 3  # of every table: itself and the two moments of Adam
 
 
 @dataclass(frozen=True)
-class GradientTeam:
-    """Processes that share the users, the tables and the batches of one training."""
+class RankTeam:
+    """What teams of several processes have in common."""
 
     ranks: Ranks
-    checkpoints: SharedCheckpoints | None = None
 
     @property
     def is_first(self) -> bool:
@@ -41,6 +40,19 @@ class GradientTeam:
     def card(self) -> dict[str, Any]:
         """What a model's card says of the processes."""
         return {"processes": self.ranks.facts()}
+
+    def agreed(self, *flags: bool) -> tuple[bool, ...]:
+        return self.ranks.agreed(*flags)
+
+    def together(self, work: Callable[[], T]) -> T:
+        return self.ranks.together(work)
+
+
+@dataclass(frozen=True)
+class GradientTeam(RankTeam):
+    """Processes that share the users, the tables and the batches of one training."""
+
+    checkpoints: SharedCheckpoints | None = None
 
     def portion(self, data: Interactions) -> Interactions:
         """The pairs of this rank's users."""
@@ -56,13 +68,12 @@ class GradientTeam:
     def start(
         self, settings: ModelSettings, data: Interactions, **context: Unpack[RunContext]
     ) -> TrainingRun:
-        """A run at its beginning; what would not fit on the disk is refused."""
+        """A run at its beginning, once there is a place for its checkpoints."""
         assert isinstance(settings, Settings)
         run = start_shared(data, settings, self.ranks, rng=context["rng"])
         if self.checkpoints is not None:
-            require_room, tables = self.checkpoints.require_room, run.encoder.parameters()
-            n_bytes = _COPIES * self.ranks.size * sum(4 * table.numel() for table in tables)
-            self.ranks.together(lambda: require_room(n_bytes))
+            n_numbers = sum(table.numel() for table in run.encoder.parameters())
+            self.checkpoints.require_place(4 * _COPIES * self.ranks.size * n_numbers)
         return run
 
     def judge(
@@ -83,12 +94,6 @@ class GradientTeam:
         assert isinstance(scorer, InnerProduct)
         parts = self.ranks.on_first(scorer.users)
         return scorer if parts is None else InnerProduct(np.concatenate(parts), scorer.items)
-
-    def agreed(self, *flags: bool) -> tuple[bool, ...]:
-        return self.ranks.agreed(*flags)
-
-    def together(self, work: Callable[[], T]) -> T:
-        return self.ranks.together(work)
 
     def with_checkpoints(self, folder: Path, data: Interactions) -> GradientTeam:
         """The same, which keeps its checkpoints in a folder."""
