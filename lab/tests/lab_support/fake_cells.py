@@ -76,3 +76,26 @@ def know(files: CellFiles, *datasets: str, **counts: int) -> None:
         path = Path(files.folder) / "datasets" / f"{name}.json"
         path.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, {"dataset": name, "data_sha256": SHA256, "test_sha256": SHA256, **sizes})
+
+
+def time_steps(
+    files: CellFiles,
+    dataset: str,
+    seconds: Mapping[str, tuple[float, float, float]],
+    *,
+    data_sha256: str = SHA256,
+) -> None:
+    """A measurement of steps beside the cells: lower quartile, median and upper quartile each."""
+    cases = [
+        {"name": name, "execution": "eager", "seconds": median, "spread": [low, high]}
+        for name, (low, median, high) in seconds.items()
+    ]
+    record = {
+        "dataset": dataset,
+        "data_sha256": data_sha256,
+        "cases": cases,
+        "machine": {"cores": 2, "processor": "a processor"},
+        "commit": "abc",
+        "command": "ratiorec bench step",
+    }
+    write_json(files.folder.parent / f"bench-step-{dataset}-cpu.json", record)

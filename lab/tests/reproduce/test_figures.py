@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab_support.fake_cells import GPU, curve, keep, know
+from lab_support.fake_cells import GPU, curve, keep, know, time_steps
 from ratiorec_lab.reproduce.exhibits import BarExhibit, CurveExhibit, TableExhibit
 from ratiorec_lab.reproduce.figures import FigStaticAdaptive
 from ratiorec_lab.reproduce.plan import NO_SETTINGS, Findings, Plan
@@ -19,7 +19,7 @@ GOWALLA = Plan(datasets=("gowalla",))
 
 @pytest.fixture
 def files(tmp_path: Path) -> CellFiles:
-    files = CellFiles(tmp_path)
+    files = CellFiles(tmp_path / "reproduce")
     know(files, "gowalla", SMALL)
     return files
 
@@ -31,7 +31,7 @@ def curves(target: str, files: CellFiles, plan: Plan = GOWALLA) -> CurveExhibit:
 
 
 def efficiency(files: CellFiles, plan: Plan = GOWALLA) -> tuple[BarExhibit, TableExhibit]:
-    bars, numbers = TARGETS["fig-efficiency"].exhibits(Findings(plan, files))
+    bars, numbers, _ = TARGETS["fig-efficiency"].exhibits(Findings(plan, files))
     assert isinstance(bars, BarExhibit)
     assert isinstance(numbers, TableExhibit)
     return bars, numbers
@@ -56,6 +56,21 @@ def test_bars_are_steps_and_time_to_convergence_beside_the_published(files: Cell
     assert "Gowalla: LightGCN takes 6 × the steps and 2 × the time of DREGN-CF." in bars.remarks
     row = next(row for row in numbers.rows if row.name == "Gowalla, LightGCN")
     assert row.entries == ("1,200", "", "2 ms", "", "2.4 s", "", "6 ×", "2 ×", "10 s")
+
+
+def test_the_same_steps_are_told_by_the_time_they_take_on_a_cpu(files: CellFiles) -> None:
+    keep(files, GOWALLA.cells("enmf", "gowalla"), curve=curve([None, 0.2], n_steps=100))
+    keep(files, GOWALLA.cells("dregn-cf", "gowalla"), curve=curve([None, 0.2], n_steps=300))
+    time_steps(files, "gowalla", {"enmf": (0.05, 0.06, 0.07), "dregn-cf": (0.3, 0.4, 0.5)})
+    *_, on_cpu = TARGETS["fig-efficiency"].exhibits(Findings(GOWALLA, files))
+    assert isinstance(on_cpu, TableExhibit)
+    entries = {row.name: row.entries for row in on_cpu.rows}
+    timed = ("200", "60 ms", "50 ms to 70 ms", "12 s", "0.15 ×", "0.05 ×")
+    assert entries["Gowalla, ENMF"] == timed
+    assert entries["Gowalla, BPR-MF"] == ("not run", "not timed", "", "", "", "")
+    assert on_cpu.remarks == (
+        "Gowalla: steps timed by ratiorec bench step (2 cores, a processor, commit abc).",
+    )
 
 
 @pytest.mark.parametrize(("n_steps", "side"), [(60, "as"), (200, "unlike")])

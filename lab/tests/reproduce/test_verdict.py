@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lab_support.fake_cells import curve, keep, know, metrics
+from lab_support.fake_cells import curve, keep, know, metrics, time_steps
+from ratiorec_lab.reproduce import rules
 from ratiorec_lab.reproduce import verdict as v
+from ratiorec_lab.reproduce.claims import CLAIMS, verdicts
 from ratiorec_lab.reproduce.more_runs import EQUAL_WEIGHTS, variant_cells
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import STAND_IN
@@ -17,12 +19,12 @@ from ratiorec_lab.reproduce.report import ALL, build, named, write
 
 SEEDS = (0, 1, 2)
 PLAN = Plan(datasets=("gowalla", "yelp2018", STAND_IN), seeds=SEEDS)
-CLAIM = {claim.id: claim for claim in v.CLAIMS}
+CLAIM = {claim.id: claim for claim in CLAIMS}
 
 
 @pytest.fixture
 def files(tmp_path: Path) -> CellFiles:
-    found = CellFiles(tmp_path)
+    found = CellFiles(tmp_path / "reproduce")
     know(found, "gowalla", "yelp2018", STAND_IN)
     return found
 
@@ -79,10 +81,10 @@ def test_one_seed_must_differ_by_three_per_cent(ndcg: float, outcome: str) -> No
 
 
 def test_claims_without_runs_are_not_tested(files: CellFiles) -> None:
-    found = v.verdicts(Findings(PLAN, files), [claim.exhibit for claim in v.CLAIMS])
+    found = verdicts(Findings(PLAN, files), [claim.exhibit for claim in CLAIMS])
     assert {one.status for one in found} == {v.NOT_TESTED}
     assert {one.figures for one in found} == {"not run yet"}
-    assert len({one.claim.id for one in found}) == len(v.CLAIMS) >= 45
+    assert len({one.claim.id for one in found}) == len(CLAIMS) >= 45
 
 
 def test_a_record_turns_not_tested_into_a_verdict(files: CellFiles) -> None:
@@ -114,18 +116,46 @@ def test_times_of_an_eager_step_and_a_recorded_one_stay_open(files: CellFiles) -
     keep(files, PLAN.cells("mult-vae", "gowalla"), curve=curve([None, 0.1], step_seconds=9))
     keep(files, PLAN.cells("dregn-cf", "gowalla"), curve=curve([None, 0.1], step_seconds=0.5))
     findings = Findings(PLAN, files)
-    same = v.times("dregn-cf-uniform", "dregn-cf", v.whole_fit)
+    same = rules.times("dregn-cf-uniform", "dregn-cf", rules.WHOLE_FIT)
     keep(files, PLAN.cells("dregn-cf-uniform", "gowalla"), seconds={"train": 99.0, "total": 99.0})
-    assert same(findings, "gowalla") == v.Check("gowalla", v.HOLDS, "9.9 × (9.9 to 9.9)")
+    assert same(findings, "gowalla") == v.Check(
+        "gowalla", v.HOLDS, "9.9 × (9.9 to 9.9), 99 s against 10 s"
+    )
     settings = next(PLAN.cells("mult-vae", "gowalla")).settings
-    found = v.times("mult-vae", "dregn-cf", v.whole_fit)(findings, "gowalla")
+    found = rules.times("mult-vae", "dregn-cf", rules.WHOLE_FIT)(findings, "gowalla")
     assert found is not None
     assert ("an eager step" in found.figure) is not settings.risk.supports_cuda_graph  # type: ignore[union-attr]
 
 
+def test_times_on_a_cpu_are_steps_of_the_runs_by_steps_of_the_benchmark(files: CellFiles) -> None:
+    for preset, step_seconds in (("enmf", 0.005), ("dregn-cf", 0.001)):
+        keep(
+            files,
+            PLAN.cells(preset, "gowalla"),
+            curve=curve([None, 0.1], n_steps=60, step_seconds=step_seconds),
+        )
+    assert judged(files, "step-enmf-cpu").status == v.NOT_TESTED
+    time_steps(files, "gowalla", {"enmf": (0.01, 0.02, 0.03), "dregn-cf": (0.1, 0.2, 0.3)})
+    time_steps(files, "yelp2018", {"enmf": (0.4, 0.5, 0.6)})
+    assert judged(files, "step-enmf-cpu").checks == (
+        v.Check("gowalla", v.FAILS, "0.1 × (0.0333 to 0.3), 20 ms against 200 ms"),
+    )
+    assert judged(files, "time-enmf-cpu").checks == (
+        v.Check("gowalla", v.FAILS, "0.1 × (0.1 to 0.1), 2.4 s against 24 s"),
+    )
+    assert judged(files, "time-enmf").checks[0].figure.startswith("5 ×")  # as the runs were timed
+
+
+def test_steps_of_other_data_are_not_taken(files: CellFiles) -> None:
+    keep(files, PLAN.cells("enmf", "gowalla"), curve=curve([None, 0.1]))
+    keep(files, PLAN.cells("dregn-cf", "gowalla"), curve=curve([None, 0.1]))
+    time_steps(files, "gowalla", {"enmf": (1, 1, 1), "dregn-cf": (1, 1, 1)}, data_sha256="other")
+    assert judged(files, "step-enmf-cpu").status == v.NOT_TESTED
+
+
 def test_every_verdict_links_to_an_exhibit_of_its_report(files: CellFiles, tmp_path: Path) -> None:
     report = build(ALL, named(ALL), Findings(PLAN, files))
-    assert len(report.verdicts) == len(v.CLAIMS)
+    assert len(report.verdicts) == len(CLAIMS)
     paths = write(report, tmp_path / "out", protocol="validated")
     html, text = (paths[name].read_text(encoding="utf-8") for name in ("html", "markdown"))
     assert html.index("<h2>Verdict</h2>") < html.index("<h2>Statistics of the data sets</h2>")
@@ -134,7 +164,7 @@ def test_every_verdict_links_to_an_exhibit_of_its_report(files: CellFiles, tmp_p
     for page in (html, text):
         targets = set(re.findall(r'id="([^"]+)"', page))
         links = re.findall(r'(?:href="|\]\()#([^")]+)', page)
-        assert len(links) >= len(v.CLAIMS)
+        assert len(links) >= len(CLAIMS)
         assert set(links) <= targets
 
 

@@ -1,43 +1,29 @@
-"""Figures 1 to 3 of the paper: efficiency, static and adaptive weights, negative sampling."""
+"""Figures 2 and 3 of the paper: static and adaptive weights, negative sampling."""
 
 from __future__ import annotations
 
-import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ratiorec.settings import TwoStageSettings
-from ratiorec_lab.reproduce import records as facts
 from ratiorec_lab.reproduce.cells import CURVE_EPOCHS, VALIDATED, Cell, Value
 from ratiorec_lab.reproduce.exhibits import (
-    AGREES,
-    DIFFERS,
-    NOT_RUN,
-    NOTE,
-    Bar,
-    BarExhibit,
-    BarPanel,
     CurveExhibit,
     Exhibit,
     Panel,
-    Remark,
-    Row,
     Series,
-    TableExhibit,
 )
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import (
     METRICS,
     SELECTED_BY,
     STAND_IN,
-    PublishedEffort,
     dataset_name,
-    effort,
     method_name,
 )
 from ratiorec_lab.reproduce.records import Record, convergence, validations
-from ratiorec_lab.reproduce.remarks import absent, as_or_unlike, beyond, missing_lines, why_not_run
-from ratiorec_lab.reproduce.wording import figure, listed
+from ratiorec_lab.reproduce.remarks import as_or_unlike, beyond, missing_lines
+from ratiorec_lab.reproduce.wording import figure
 
 METHOD = "dregn-cf"
 
@@ -97,207 +83,6 @@ def _best(record: Record) -> float:
 
 def _last(record: Record) -> float:
     return validations(record)[-1].metrics[SELECTED_BY]
-
-
-# Figure 1
-
-
-@dataclass(frozen=True)
-class FigEfficiency:
-    """Figure 1: training time and steps to convergence of six methods."""
-
-    presets: tuple[str, ...] = ("lightgcn", "ngcf", "mult-vae", "enmf", METHOD, "dregn-cf-fast")
-
-    def cells(self, plan: Plan) -> Iterator[Cell]:
-        """Runs that have validations along the way."""
-        for dataset in plan.datasets:
-            for preset in self.presets:
-                yield from plan.curves(preset, dataset)
-
-    def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
-        """The bars of the paper, and a table of the same figures with their ratios."""
-        by_dataset = [
-            [effort_of(findings, preset, dataset) for preset in self.presets]
-            for dataset in findings.datasets
-        ]
-        yield BarExhibit(
-            id="fig-efficiency",
-            title="Training time and steps to convergence",
-            caption="Figure 1 of the paper. A run has converged at its first validation with 99 % "
-            "of its best nDCG@20 on validation pairs; the time is that of so many steps, without "
-            "set-up and validation. Published times are of a Tesla P100.",
-            panels=tuple(panel for efforts in by_dataset for panel in _effort_panels(efforts)),
-            remarks=(
-                *(r for efforts in by_dataset for r in _effort_remarks(efforts)),
-                *absent(findings),
-            ),
-        )
-        yield TableExhibit(
-            id="fig-efficiency-table",
-            title="Training time and steps to convergence in numbers",
-            caption="Medians over the seeds. «whole fit» has the search beyond convergence, "
-            "validations, set-up and the refit in it.",
-            columns=(
-                *("steps to convergence", "paper", "a step", "paper"),
-                *("training to convergence", "paper"),
-                *("steps / DREGN-CF's", "time / DREGN-CF's", "whole fit"),
-            ),
-            rows=tuple(row for efforts in by_dataset for row in _effort_rows(efforts)),
-            is_ranking=False,
-        )
-
-
-@dataclass(frozen=True)
-class MethodEffort:
-    """Training of a method: medians over the seeds; None where nothing is known."""
-
-    preset: str
-    dataset: str
-    steps: float | None
-    seconds_per_step: float | None
-    seconds: float | None  # to convergence: training alone
-    whole_fit: float | None  # search and refit, set-up and validation among them
-    machines: tuple[str, ...]
-    is_rising: bool
-    was_cut: bool
-    why_missing: str
-
-    @property
-    def method(self) -> str:
-        """Name of the method."""
-        return method_name(self.preset)
-
-    @property
-    def published(self) -> PublishedEffort:
-        """What the paper says."""
-        return effort(self.preset, self.dataset)
-
-
-def effort_of(findings: Findings, preset: str, dataset: str) -> MethodEffort:
-    """The training that the runs of a preset took."""
-    cells = list(findings.plan.curves(preset, dataset))
-    records = [r for r in findings.records(cells) if convergence(r) is not None]
-    found = [c for r in records if (c := convergence(r)) is not None]
-    return MethodEffort(
-        preset,
-        dataset,
-        steps=_median([c.step for c in found]),
-        seconds_per_step=_median([facts.seconds_per_step(r) for r in records]),
-        seconds=_median([facts.seconds_to_converge(r) for r in records]),
-        whole_fit=_median([r["seconds"]["train"] for r in records]),
-        machines=tuple(dict.fromkeys(map(facts.machine_of, records))),
-        is_rising=any(c.is_rising for c in found),
-        was_cut=any(map(facts.was_cut, records)),
-        why_missing="" if records else findings.why_missing(cells),
-    )
-
-
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
-
-
-def _effort_panels(efforts: Sequence[MethodEffort]) -> Iterator[BarPanel]:
-    dataset = dataset_name(efforts[0].dataset)
-    times = tuple(Bar(e.method, e.seconds, e.published.seconds) for e in efforts)
-    steps = tuple(Bar(e.method, e.steps, e.published.steps) for e in efforts)
-    for title, label, bars in (("time", "seconds", times), ("steps", "steps", steps)):
-        if any(bar.value is not None or bar.published is not None for bar in bars):
-            yield BarPanel(f"{dataset}: {title} to convergence", label, bars, log=True)
-
-
-def _effort_rows(efforts: Sequence[MethodEffort]) -> Iterator[Row]:
-    ours = _ours(efforts)
-    for e in efforts:
-        printed = e.published
-        entries = (
-            NOT_RUN if e.steps is None else _count(e.steps),
-            _count(printed.steps),
-            _time(e.seconds_per_step),
-            _time(printed.seconds_per_step),
-            _time(e.seconds),
-            _time(printed.seconds),
-            _ratio(e, ours, lambda one: one.steps),
-            _ratio(e, ours, lambda one: one.seconds),
-            _time(e.whole_fit),
-        )
-        yield Row(f"{dataset_name(e.dataset)}, {e.method}", entries)
-
-
-def _effort_remarks(efforts: Sequence[MethodEffort]) -> Iterator[str]:
-    dataset, ours = dataset_name(efforts[0].dataset), _ours(efforts)
-    for e in efforts:
-        if ours is not None and e is not ours:
-            known = list(_ratios(e, ours))
-            if known:
-                told = f"{dataset}: {e.method} takes {listed(known)} of {ours.method}."
-                sides = {word.side for word in known} - {NOTE}
-                yield Remark(told, sides.pop() if len(sides) == 1 else DIFFERS if sides else NOTE)
-    yield from _effort_warnings(dataset, efforts)
-
-
-def _ours(efforts: Sequence[MethodEffort]) -> MethodEffort | None:
-    return next((e for e in efforts if e.preset == METHOD), None)
-
-
-def _ratios(other: MethodEffort, ours: MethodEffort) -> Iterator[Remark]:
-    """The ratios, and whether they lean to the same side as the published ones."""
-    for what, name in (("steps", "steps"), ("time", "seconds")):
-        one, unit = getattr(other, name), getattr(ours, name)
-        if not one or not unit:
-            continue
-        words, judged = f"{_times(one / unit)} the {what}", NOTE
-        printed, printed_unit = getattr(other.published, name), getattr(ours.published, name)
-        if printed and printed_unit:
-            same_side = (one > unit) == (printed > printed_unit)
-            side = "as in the paper" if same_side else "unlike in the paper"
-            words += f" ({side}, which has {_times(printed / printed_unit)})"
-            judged = AGREES if same_side else DIFFERS
-        yield Remark(words, judged)
-
-
-def _effort_warnings(dataset: str, efforts: Sequence[MethodEffort]) -> Iterator[str]:
-    ran = [e for e in efforts if e.steps is not None]
-    if rising := [e.method for e in ran if e.is_rising or e.was_cut]:
-        yield (
-            f"{dataset}, {listed(rising)}: the last validation was the best or the time budget "
-            "ended the run, so that convergence may be later than stated."
-        )
-    if len({machine for e in ran for machine in e.machines}) > 1:
-        yield f"{dataset}: not all runs were on the same machine, so their times do not compare."
-    if unknown := [e.method for e in ran if e.seconds is None]:
-        yield f"{dataset}, {listed(unknown)}: no epoch without a validation to time a step by."
-    reasons: dict[str, list[str]] = {}
-    for e in efforts:
-        if e.steps is None:
-            reasons.setdefault(e.why_missing, []).append(e.method)
-    for reason, methods in reasons.items():
-        who = [] if len(methods) == len(efforts) else methods
-        yield why_not_run(efforts[0].dataset, who, reason)
-
-
-def _ratio(
-    e: MethodEffort, ours: MethodEffort | None, of: Callable[[MethodEffort], float | None]
-) -> str:
-    value, unit = of(e), None if ours is None else of(ours)
-    return "" if not value or not unit else _times(value / unit)
-
-
-def _times(ratio: float) -> str:
-    """`2.5 ×`."""
-    return f"{ratio:.3g} ×" if ratio < 1000 else f"{ratio:,.0f} ×"
-
-
-def _count(value: float | None) -> str:
-    return "" if value is None else f"{value:,.0f}"
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    if seconds < 1:
-        return f"{seconds * 1000:.3g} ms"
-    return f"{seconds:.3g} s" if seconds < 100 else f"{seconds:,.0f} s"
 
 
 # Figure 2

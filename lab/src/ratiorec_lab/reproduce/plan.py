@@ -15,7 +15,7 @@ from ratiorec.settings import SolverSettings
 from ratiorec_lab.reproduce.cells import PAPER, PROTOCOLS, VALIDATED, Cell, Changes, cell_of
 from ratiorec_lab.reproduce.exhibits import Measured
 from ratiorec_lab.reproduce.published import PAPER_DATASETS, SMALL, By, quality
-from ratiorec_lab.reproduce.records import CellFiles, Record, was_cut
+from ratiorec_lab.reproduce.records import CellFiles, Record, StepTime, step_time, was_cut
 from ratiorec_lab.reproduce.wording import listed
 
 ABSENT = "no verified copy of it was found"
@@ -140,6 +140,17 @@ class Findings:
     def records(self, cells: Iterable[Cell]) -> list[Record]:
         """The records of those cells that are finished."""
         return [record for cell in cells if (record := self.record(cell)) is not None]
+
+    @cached_property
+    def steps_on_cpu(self) -> dict[str, Record]:
+        """The measurement of steps on a CPU, by data set, where there is one."""
+        found = {dataset: self.files.steps_on_cpu(dataset) for dataset in self.plan.datasets}
+        return {dataset: record for dataset, record in found.items() if record is not None}
+
+    def eager_step(self, preset: str, dataset: str) -> StepTime | None:
+        """The time of a step on a CPU, where no method's steps are recorded as CUDA graphs."""
+        record = self.steps_on_cpu.get(dataset)
+        return None if record is None else step_time(record, preset)
 
     def named_records(self, cells: Mapping[str, Cell | None]) -> dict[str, Record]:
         """The records of those named cells that are finished."""

@@ -33,6 +33,14 @@ CONVERGED = 0.99  # the share of the best nDCG@20 on validation pairs
 _SEED = re.compile(r"-seed(\d+)$")  # as `Cell.path` ends
 
 
+class StepTime(NamedTuple):
+    """Seconds of a training step in the rounds of one benchmark."""
+
+    lower_quartile: float
+    median: float
+    upper_quartile: float
+
+
 @dataclass(frozen=True)
 class CellFiles:
     """A folder with `cells/`, `failures/`, `checkpoints/` and `datasets/` in it."""
@@ -109,6 +117,17 @@ class CellFiles:
         if _read(path) != counts:
             make_folder(path.parent)
             write_json(path, counts)
+
+    def steps_on_cpu(self, dataset: str) -> Record | None:
+        """The record of `bench step` on a CPU and this data, which lies beside this folder."""
+        found = map(_read, sorted(self.folder.parent.glob("bench-step*-cpu.json")))
+        return next((one for one in found if one and self._is_of(one, dataset)), None)
+
+    def _is_of(self, record: Record, dataset: str) -> bool:
+        """Whether a result is of the data set as it is known here."""
+        counts = self.statistics(dataset)
+        known = None if counts is None else (dataset, counts["data_sha256"])
+        return (record["dataset"], record["data_sha256"]) == known
 
     def known_datasets(self) -> set[str]:
         """The data sets that were ever there."""
@@ -258,6 +277,15 @@ def seconds_to_converge(record: Mapping[str, Any]) -> float | None:
     """Steps to convergence by the time of a step: without set-up and validation."""
     found, per_step = convergence(record), seconds_per_step(record)
     return None if found is None or per_step is None else found.step * per_step
+
+
+def step_time(record: Mapping[str, Any], preset: str) -> StepTime | None:
+    """The time of an eager step of a preset in a record of `bench step`."""
+    for case in record["cases"]:
+        if (case["name"], case["execution"]) == (preset, "eager"):
+            low, high = case["spread"]
+            return StepTime(low, case["seconds"], high)
+    return None
 
 
 def was_cut(record: Mapping[str, Any]) -> bool:

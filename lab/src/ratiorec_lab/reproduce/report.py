@@ -13,8 +13,10 @@ from typing import Any, Protocol
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.files import atomic_write, make_folder, write_json
 from ratiorec_lab.reproduce.cells import PAPER, VALIDATED, Cell
+from ratiorec_lab.reproduce.claims import verdicts
+from ratiorec_lab.reproduce.efficiency import FigEfficiency
 from ratiorec_lab.reproduce.exhibits import Exhibit, Measured, TableExhibit, by_side
-from ratiorec_lab.reproduce.figures import FigDns, FigEfficiency, FigStaticAdaptive
+from ratiorec_lab.reproduce.figures import FigDns, FigStaticAdaptive
 from ratiorec_lab.reproduce.markdown import write_markdown
 from ratiorec_lab.reproduce.more_runs import MoreRuns
 from ratiorec_lab.reproduce.page import write_page
@@ -23,7 +25,7 @@ from ratiorec_lab.reproduce.published import dataset_name
 from ratiorec_lab.reproduce.records import Record, machine_of
 from ratiorec_lab.reproduce.tables import TableAblation, TableDatasets, TableEffectiveness
 from ratiorec_lab.reproduce.tuning import FigSensitivity, Search
-from ratiorec_lab.reproduce.verdict import Verdict, verdicts
+from ratiorec_lab.reproduce.verdict import Verdict
 
 ALL = "all"
 

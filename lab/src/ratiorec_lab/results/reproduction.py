@@ -10,7 +10,7 @@ from typing import Any
 
 from ratiorec.presets import PRESETS
 from ratiorec_lab.reproduce.cells import VALIDATED
-from ratiorec_lab.reproduce.figures import MethodEffort, effort_of
+from ratiorec_lab.reproduce.efficiency import MethodEffort, effort_of
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import SELECTED_BY, dataset_name, method_name
 from ratiorec_lab.reproduce.records import CellFiles, validations

@@ -1,0 +1,394 @@
+"""The paper's claims in its order, each with its rule and the exhibit that has the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ratiorec_lab.reproduce import more_runs
+from ratiorec_lab.reproduce.figures import SAME, TENTH
+from ratiorec_lab.reproduce.plan import Findings
+from ratiorec_lab.reproduce.published import STAND_IN, method_name
+from ratiorec_lab.reproduce.rules import (
+    EAGER_STEP,
+    EAGER_TIME,
+    RUN_STEP,
+    RUN_TIME,
+    STEPS,
+    WHOLE_FIT,
+    above,
+    above_all,
+    all_of,
+    as_published,
+    best_lightgcn,
+    bound_is_stable,
+    chosen,
+    close,
+    end_of_l2_harms,
+    enough_in_the_papers_steps,
+    gains_most_on_amazon,
+    l2_matters_more,
+    never_reaches_first,
+    not_below,
+    preset,
+    same_rate_ends_lower,
+    slightly_below,
+    small_l2_harms_on_test,
+    sooner,
+    spread_over_alpha,
+    times,
+    tuned,
+    variant,
+)
+from ratiorec_lab.reproduce.verdict import COMPETITIVE, ONE_SEED, ORDER, Claim, Verdict, judged
+
+DREGN, UNIFORM = preset("dregn-cf"), preset("dregn-cf-uniform")
+POPULARITY, STATIC = preset("dregn-cf-popularity"), preset("dregn-cf-static")
+DRE, PU, DNS = preset("dre"), preset("pu"), tuned("lightgcn-dns")
+MULT_VAE, ENMF, NGCF = preset("mult-vae"), preset("enmf"), preset("ngcf")
+AMAZON = ("amazon-book", STAND_IN)
+FIRST_TWO = ("gowalla", "yelp2018")
+T2, T3 = "table-effectiveness", "table-ablation"
+F1, F1_CPU = "fig-efficiency", "fig-efficiency-cpu"
+F2, F3, F45, MORE = "fig-static-adaptive", "fig-dns", "fig-sensitivity", "more-runs"
+_SAME_ON_CPU = "The same where both run eagerly on a CPU (a second reading)"
+
+
+def _claims() -> Iterator[Claim]:
+    yield Claim(
+        "figures",
+        "DREGN-CF has the nDCG@20 that the paper prints",
+        "Table 2",
+        T2,
+        as_published(DREGN),
+    )
+    yield Claim(
+        "figures-tuned",
+        "The same with λ, D̄ and rate chosen on validation pairs of each data set",
+        "5.1.2, Table 2",
+        "search-tested",
+        as_published(chosen("dregn-cf")),
+    )
+    for name, source in (("NGCF", NGCF), ("Mult-VAE", MULT_VAE), ("ENMF", ENMF)):
+        yield Claim(
+            f"above-{name.lower()}",
+            f"DREGN-CF ranks better than {name}",
+            "5.2, Table 2",
+            T2,
+            above(DREGN, source),
+        )
+    yield Claim(
+        "above-lightgcn",
+        "DREGN-CF ranks better than LightGCN by a substantial margin on Yelp2018 and Amazon-Book",
+        "5.2, Table 2",
+        T2,
+        above(DREGN, best_lightgcn, least=ONE_SEED),
+        ("yelp2018", *AMAZON),
+    )
+    yield Claim(
+        "near-lightgcn",
+        "On Gowalla LightGCN is ahead of DREGN-CF, not substantially",
+        "5.2, Table 2",
+        T2,
+        slightly_below(DREGN, best_lightgcn, ONE_SEED),
+        ("gowalla",),
+    )
+    yield Claim(
+        "vae-amazon",
+        "On Amazon-Book Mult-VAE is comparable to LightGCN",
+        "5.2, Table 2",
+        T2,
+        close(MULT_VAE, best_lightgcn, COMPETITIVE),
+        AMAZON,
+    )
+    yield Claim(
+        "enmf-amazon",
+        "On Amazon-Book ENMF falls far behind LightGCN",
+        "5.2, Table 2",
+        T2,
+        above(best_lightgcn, ENMF, least=ONE_SEED),
+        AMAZON,
+    )
+    yield Claim(
+        "gain-amazon",
+        "The gain over LightGCN is largest on Amazon-Book",
+        "5.2, Table 2",
+        T2,
+        gains_most_on_amazon(DREGN, best_lightgcn),
+        AMAZON,
+    )
+    for name in ("lightgcn", "ngcf", "mult-vae"):
+        yield Claim(
+            f"time-{name}",
+            f"DREGN-CF converges one to two orders of magnitude sooner than "
+            f"{method_name(name)}, by training time",
+            "abstract, 5.3, Figure 1",
+            F1,
+            times(name, "dregn-cf", RUN_TIME, least=ORDER),
+        )
+        yield Claim(
+            f"time-{name}-cpu",
+            f"{_SAME_ON_CPU}, against {method_name(name)}",
+            "abstract, 5.3",
+            F1_CPU,
+            times(name, "dregn-cf", EAGER_TIME, least=ORDER),
+        )
+        yield Claim(
+            f"fit-{name}",
+            f"The same by the time of a whole fit, against {method_name(name)}",
+            "abstract, 5.3",
+            F1,
+            times(name, "dregn-cf", WHOLE_FIT, least=ORDER),
+        )
+    yield Claim(
+        "steps-lightgcn",
+        "DREGN-CF needs far fewer steps than LightGCN",
+        "5.3, Figure 1",
+        F1,
+        times("lightgcn", "dregn-cf", STEPS),
+    )
+    yield Claim(
+        "steps-enmf",
+        "On Gowalla and Yelp2018 DREGN-CF needs more steps than ENMF",
+        "5.3, Figure 1",
+        F1,
+        times("dregn-cf", "enmf", STEPS),
+        FIRST_TWO,
+    )
+    yield Claim(
+        "step-enmf",
+        "A step of ENMF takes longer than one of DREGN-CF",
+        "5.3",
+        F1,
+        times("enmf", "dregn-cf", RUN_STEP),
+        FIRST_TWO,
+    )
+    yield Claim(
+        "step-enmf-cpu",
+        _SAME_ON_CPU,
+        "5.3",
+        F1_CPU,
+        times("enmf", "dregn-cf", EAGER_STEP),
+        FIRST_TWO,
+    )
+    yield Claim(
+        "time-enmf",
+        "ENMF takes longer than DREGN-CF in all, to convergence",
+        "5.3, Figure 1",
+        F1,
+        times("enmf", "dregn-cf", RUN_TIME),
+        FIRST_TWO,
+    )
+    yield Claim(
+        "time-enmf-cpu",
+        _SAME_ON_CPU,
+        "5.3, Figure 1",
+        F1_CPU,
+        times("enmf", "dregn-cf", EAGER_TIME),
+        FIRST_TWO,
+    )
+    yield Claim(
+        "amazon-enmf",
+        "On Amazon-Book DREGN-CF is ahead of ENMF in steps, in the time of a step and in all",
+        "5.3, Figure 1",
+        F1,
+        all_of(*(times("enmf", "dregn-cf", of) for of in (STEPS, RUN_STEP, RUN_TIME))),
+        AMAZON,
+    )
+    yield Claim(
+        "amazon-vae",
+        "On Amazon-Book Mult-VAE takes longer than DREGN-CF, in the time of a step and in all",
+        "5.3, Figure 1",
+        F1,
+        all_of(*(times("mult-vae", "dregn-cf", of) for of in (RUN_STEP, RUN_TIME))),
+        AMAZON,
+    )
+    yield Claim(
+        "steps-paper",
+        "DREGN-CF has converged after 240 steps (Gowalla) and 480 (Yelp2018, "
+        "Amazon-Book) of the paper's batches",
+        "5.3 (protocol paper)",
+        T2,
+        enough_in_the_papers_steps,
+    )
+    yield Claim(
+        "dre-pu",
+        "DRE (b) ranks better than PU regression (a) with the same uniform weights",
+        "5.4.1, Table 3",
+        MORE,
+        above(DRE, variant(more_runs.EQUAL_WEIGHTS)),
+    )
+    yield Claim(
+        "dre-pu-weighted",
+        "The same where a positive of (a) counts as 3,000 unlabelled pairs (not in the paper)",
+        "5.4.1, Table 3",
+        T3,
+        above(DRE, PU),
+    )
+    yield Claim(
+        "dre-lightgcn",
+        "DRE (b) ranks below LightGCN's pairwise loss",
+        "5.4.1",
+        T3,
+        above(best_lightgcn, DRE),
+    )
+    yield Claim(
+        "no-is",
+        "(c) without the sampling correction ranks better than (h)",
+        "5.4.2, Table 3",
+        T3,
+        above(preset("dregn-cf-no-is"), DREGN),
+    )
+    yield Claim(
+        "no-nn",
+        "(d) without the non-negative correction ranks slightly below (h)",
+        "5.4.2, Table 3",
+        T3,
+        slightly_below(preset("dregn-cf-no-nn"), DREGN),
+    )
+    yield Claim(
+        "popularity",
+        "(f) popularity weights rank better than (e) uniform ones",
+        "5.4.3, Table 3",
+        T3,
+        above(POPULARITY, UNIFORM),
+    )
+    yield Claim(
+        "popularity-rivals",
+        "(f) is competitive with LightGCN",
+        "5.4.3",
+        T3,
+        not_below(POPULARITY, best_lightgcn, COMPETITIVE),
+    )
+    yield Claim(
+        "popularity-amazon",
+        "The gain of (f) over (e) is largest on Amazon-Book",
+        "5.4.3",
+        T3,
+        gains_most_on_amazon(POPULARITY, UNIFORM),
+        AMAZON,
+    )
+    yield Claim(
+        "hard-samples",
+        "(h) hard-sample weights rank better than (e) and (f) by a large margin",
+        "5.4.3, Table 3",
+        T3,
+        above_all(DREGN, (UNIFORM, POPULARITY), least=ONE_SEED),
+    )
+    yield Claim("alpha", "(f) is quite sensitive to α", "5.4.3", MORE, spread_over_alpha)
+    yield Claim(
+        "static",
+        "(g) static weights of a finished first model collapse: (g) is below (e)",
+        "5.4.4, Table 3",
+        MORE,
+        above(UNIFORM, variant(more_runs.FINISHED)),
+    )
+    yield Claim(
+        "static-continued",
+        "The same where the second model starts from the first (a second reading)",
+        "5.4.4",
+        MORE,
+        above(UNIFORM, variant(more_runs.CONTINUED)),
+    )
+    yield Claim(
+        "static-early",
+        "(g) is below (e) where the first model stops after 5 epochs (the "
+        "preset; under `paper` as long as the second)",
+        "5.4.4, Table 3",
+        T3,
+        above(UNIFORM, STATIC),
+    )
+    yield Claim(
+        "static-same-rate",
+        "With the same rate static weights end lower than with a tenth of it",
+        "5.4.4, Figure 2",
+        F2,
+        same_rate_ends_lower,
+        ("yelp2018",),
+    )
+    for line, words in ((SAME, "the same rate"), (TENTH, "a tenth of the rate")):
+        yield Claim(
+            f"static-first-{'same' if line == SAME else 'tenth'}",
+            f"Static weights with {words} never reach the first model",
+            "5.4.4, Figure 2",
+            F2,
+            never_reaches_first(line),
+            ("yelp2018",),
+        )
+    yield Claim(
+        "dns-lightgcn",
+        "DNS improves LightGCN's final ranking",
+        "5.5, Figure 3",
+        F3,
+        above(DNS, preset("lightgcn")),
+    )
+    yield Claim(
+        "dns-steps",
+        "DNS shortens LightGCN's convergence",
+        "5.5, Figure 3",
+        F3,
+        sooner("lightgcn-dns", "lightgcn"),
+    )
+    yield Claim(
+        "uniform-last",
+        "Uniform weights rank below LightGCN, LightGCN-DNS and DREGN-CF",
+        "5.5, Figure 3",
+        F3,
+        all_of(*(above(one, UNIFORM) for one in (best_lightgcn, DNS, DREGN))),
+    )
+    yield Claim(
+        "uniform-steps",
+        "Uniform weights converge in fewer steps than LightGCN",
+        "5.5, Figure 3",
+        F3,
+        sooner("dregn-cf-uniform", "lightgcn"),
+    )
+    yield Claim(
+        "dregn-dns",
+        "DREGN-CF ranks better than LightGCN-DNS by a large margin",
+        "5.5, Figure 3",
+        F3,
+        above(DREGN, DNS, least=ONE_SEED),
+    )
+    yield Claim(
+        "dregn-dns-steps",
+        "DREGN-CF converges in fewer steps than LightGCN-DNS",
+        "5.5, Figure 3",
+        F3,
+        sooner("dregn-cf", "lightgcn-dns"),
+    )
+    yield Claim(
+        "dregn-uniform-steps",
+        "DREGN-CF converges in fewer steps than uniform weights",
+        "5.5, Figure 3",
+        F3,
+        sooner("dregn-cf", "dregn-cf-uniform"),
+    )
+    yield Claim("large-l2", "A large λ does harm", "5.6, Figure 4", F45, end_of_l2_harms(max))
+    yield Claim(
+        "small-l2",
+        "A small λ does harm, most of all on Gowalla (validation pairs, as in the paper)",
+        "5.6, Figure 4",
+        F45,
+        end_of_l2_harms(min),
+    )
+    yield Claim(
+        "small-l2-test",
+        "The same on the test part (not in the paper)",
+        "5.6",
+        MORE,
+        small_l2_harms_on_test,
+    )
+    yield Claim(
+        "bound", "Figures are stable once D̄ is large", "5.6, Figure 5", F45, bound_is_stable
+    )
+    yield Claim("l2-bound", "λ matters more than D̄", "5.6", F45, l2_matters_more)
+
+
+CLAIMS: tuple[Claim, ...] = tuple(_claims())
+
+
+def verdicts(findings: Findings, exhibits: Sequence[str]) -> tuple[Verdict, ...]:
+    """A verdict on every claim whose exhibit is among these."""
+    if findings.plan.is_quick:
+        return ()
+    return tuple(judged(findings, claim) for claim in CLAIMS if claim.exhibit in exhibits)
