@@ -151,7 +151,11 @@ def reproduce(
         ),
     ],
     protocol: Annotated[
-        str, typer.Option(help="validated, or paper: its fixed settings and step counts.")
+        str,
+        typer.Option(
+            help="validated by a random tenth of each user's pairs, validated-last by the last "
+            "tenth, or paper: its fixed settings and step counts."
+        ),
     ] = "validated",
     seeds: Annotated[
         str | None,

@@ -1,7 +1,8 @@
 """Cells: single training runs, each with the settings that a protocol makes of a preset.
 
 The protocol `validated` changes nothing: every setting is the preset's, and early stopping chooses
-the step on held-out training pairs. `paper` fixes what the paper fixes: batches, λ, D̄ and number
+the step on held-out training pairs, a random tenth of each user's; under `validated-last` they are
+the last tenth. `paper` fixes what the paper fixes: batches, λ, D̄ and number
 of steps of each data set; nothing is chosen at all. A quick run is short on small data, to see that
 everything works and nothing more.
 """
@@ -32,8 +33,9 @@ from ratiorec.settings import (
 )
 from ratiorec_lab.reproduce.published import SMALL, dataset_name
 
-VALIDATED, PAPER = "validated", "paper"
-PROTOCOLS = (VALIDATED, PAPER)
+VALIDATED, VALIDATED_LAST, PAPER = "validated", "validated-last", "paper"
+PROTOCOLS = (VALIDATED, VALIDATED_LAST, PAPER)
+HELD_OUT: Mapping[str, str] = MappingProxyType({VALIDATED: "random", VALIDATED_LAST: "last"})
 CURVE_EPOCHS = 300  # of batches of users; early stopping ended all of these runs before that
 L2, BOUND, RATE = "training.l2", "risk.upper_bound", "training.learning_rate"
 

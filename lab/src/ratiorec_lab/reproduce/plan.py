@@ -141,6 +141,11 @@ class Findings:
         """The records of those cells that are finished."""
         return [record for cell in cells if (record := self.record(cell)) is not None]
 
+    def tested_records(self, cells: Iterable[Cell]) -> list[Record]:
+        """The same; a cell that is not there is a line of `compare_all`, which has no curve."""
+        found = (self.record(cell) or self.files.compared(cell) for cell in cells)
+        return [record for record in found if record is not None]
+
     @cached_property
     def steps_on_cpu(self) -> dict[str, Record]:
         """The measurement of steps on a CPU, by data set, where there is one."""
@@ -178,7 +183,7 @@ class Findings:
         self, cells: Sequence[Cell], metric: str, printed: float | None = None
     ) -> Measured:
         """The same of given runs, one for each seed."""
-        records = self.records(cells)
+        records = self.tested_records(cells)
         if not records:
             return Measured((), printed, self.why_missing(cells))
         values = tuple(record["test"][metric] for record in records)
@@ -202,5 +207,7 @@ def _caveats(records: Sequence[Record], n_seeds: int) -> Iterator[str]:
         seeds = listed([str(record["seed"]) for record in cut])
         whose = "" if n_seeds == 1 else f" with seed {seeds}"
         yield f"Cut by its time budget of {budgets}{whose}."
+    if any(record["target"] == "presets" for record in records):
+        yield "From results/presets: the same run by the study compare_all, which keeps no curve."
     if len(records) < n_seeds:
         yield "One seed." if len(records) == 1 else f"{len(records)} of {n_seeds} seeds."

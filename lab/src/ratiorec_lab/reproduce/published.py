@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 PAPER_DATASETS = ("gowalla", "yelp2018", "amazon-book")
 STAND_IN = "amazon-book-75"  # for amazon-book, where that cannot be had
+NOT_THE_PAPERS = ("amazon-cds",)  # shown beside its data sets where methods are compared
 SMALL = "synthetic-small"  # of a quick run
 
 METRICS: Mapping[str, str] = MappingProxyType({"recall@20": "R@20", "ndcg@20": "nDCG@20"})

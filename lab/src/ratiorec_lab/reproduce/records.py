@@ -24,7 +24,7 @@ from ratiorec.errors import ConfigError
 from ratiorec.files import atomic_write, make_folder, write_json
 from ratiorec.settings import AnySettings
 from ratiorec.training.checkpoint import Checkpoints
-from ratiorec_lab.reproduce.cells import Cell
+from ratiorec_lab.reproduce.cells import HELD_OUT, VALIDATED, Cell
 from ratiorec_lab.reproduce.published import SELECTED_BY
 
 Record = dict[str, Any]
@@ -118,6 +118,20 @@ class CellFiles:
             make_folder(path.parent)
             write_json(path, counts)
 
+    def compared(self, cell: Cell) -> Record | None:
+        """The same run as the study `compare_all` made it, which keeps no curve.
+
+        Its file lies beside this folder. It is the same run if preset, settings, seed, pairs and
+        the way of holding out are: a test holds such lines against the cells that are there twice.
+        """
+        record = _read(self.folder.parent / "presets" / f"{cell.dataset}.json")
+        is_plain = cell.protocol == VALIDATED and not (cell.on_validation or cell.on_test_curve)
+        if record is None or not is_plain or not self._is_of(record, cell.dataset):
+            return None
+        known = {"target": "presets", "seed": record["seed"], "curve": []}
+        lines = (line | known for line in record["results"] if line["preset"] == cell.preset)
+        return next((line for line in lines if _is_same_run(line, cell)), None)
+
     def steps_on_cpu(self, dataset: str) -> Record | None:
         """The record of `bench step` on a CPU and this data, which lies beside this folder."""
         found = map(_read, sorted(self.folder.parent.glob("bench-step*-cpu.json")))
@@ -179,6 +193,11 @@ def misfit(
     if max_seconds is not None and not _fits_budget(record, max_seconds):
         return "the time budget is another"
     return None
+
+
+def _is_same_run(line: Record, cell: Cell) -> bool:
+    ran_alike = (line["seed"], line["validation_by"]) == (cell.seed, HELD_OUT[cell.protocol])
+    return bool(line["test"]) and ran_alike and _settings(line) == cell.settings
 
 
 def _fits_budget(record: Record, max_seconds: float) -> bool:

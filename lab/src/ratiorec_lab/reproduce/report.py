@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.files import atomic_write, make_folder, write_json
-from ratiorec_lab.reproduce.cells import PAPER, VALIDATED, Cell
+from ratiorec_lab.reproduce.cells import PAPER, PROTOCOLS, VALIDATED, VALIDATED_LAST, Cell
 from ratiorec_lab.reproduce.claims import verdicts
 from ratiorec_lab.reproduce.efficiency import FigEfficiency
 from ratiorec_lab.reproduce.exhibits import Exhibit, Measured, TableExhibit, by_side
@@ -102,8 +102,9 @@ def _unknown_cell(pattern: str, names: Sequence[str]) -> ConfigError:
 
 
 _PROTOCOLS = {
-    VALIDATED: "validated: the stopping step is chosen on a tenth of each user's training pairs, "
-    "then a fresh model is trained on all of them; nothing is chosen on test pairs",
+    VALIDATED: "validated: the stopping step is chosen on a random tenth of each user's training "
+    "pairs, then a fresh model is trained on all of them; nothing is chosen on test pairs",
+    VALIDATED_LAST: "validated-last: the same with the last tenth of each user's training pairs",
     PAPER: "paper: the paper's batches and number of steps; nothing is chosen",
 }
 _QUICK = "a quick run on a few synthetic pairs, which shows only that everything works"
@@ -156,7 +157,7 @@ def write(report: ReproductionReport, folder: Path, *, protocol: str) -> dict[st
     They are `report.html` and so on, `report-paper.html` under the protocol `paper`.
     """
     make_folder(folder)
-    name = "report" if protocol == VALIDATED else f"report-{protocol}"
+    name = _file_stem(protocol)
     paths = {"html": folder / f"{name}.html", "markdown": folder / f"{name}.md"}
     told: dict[str, Any] = {
         "title": report.title,
@@ -177,13 +178,16 @@ def write(report: ReproductionReport, folder: Path, *, protocol: str) -> dict[st
     return paths
 
 
+def _file_stem(protocol: str) -> str:
+    return "report" if protocol == VALIDATED else f"report-{protocol}"
+
+
 def _links(folder: Path, protocol: str, ending: str) -> dict[str, str]:
-    """The other protocol's report and the page on how to read both, where they are there."""
-    other, stem = (PAPER, f"report-{PAPER}") if protocol == VALIDATED else (VALIDATED, "report")
+    """The other protocols' reports and the page on how to read all, where they are there."""
+    others = (other for other in PROTOCOLS if other != protocol)
     found = {
-        f"{stem}.{ending}": f"The same under the protocol {other}",
-        "../../docs/reproduce.md": "What was run, and how to read this",
-    }
+        f"{_file_stem(other)}.{ending}": f"The same under the protocol {other}" for other in others
+    } | {"../../docs/reproduce.md": "What was run, and how to read this"}
     return {to: text for to, text in found.items() if (folder / to).exists()}
 
 
@@ -230,14 +234,17 @@ def _title(target: str, plan: Plan) -> str:
 def _facts(target: str, targets: Sequence[PaperTarget], findings: Findings) -> dict[str, str]:
     plan = findings.plan
     cells = cells_of(targets, plan)
-    records = findings.records(cells)
+    records = findings.tested_records(cells)
+    n_own = len(findings.records(cells))
     facts = {"what this is": _QUICK} if plan.is_quick else {}
     facts |= {
         "protocol": _PROTOCOLS[plan.protocol],
         "seeds": ", ".join(map(str, plan.seeds)),
         "data sets": "; ".join(_datasets(findings)),
-        "runs": f"{len(records)} of {len(cells)} finished",
+        "runs": f"{n_own} of {len(cells)} finished",
     }
+    if n_own < len(records):
+        facts["runs"] += f", {len(records) - n_own} more taken from results/presets"
     if records:
         facts |= {
             "machine": _each(machine_of(record) for record in records),

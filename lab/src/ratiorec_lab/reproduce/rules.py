@@ -79,7 +79,7 @@ def best_lightgcn(findings: Findings, dataset: str) -> Sequence[Cell]:
 def _tested(findings: Findings, source: Source, dataset: str) -> list[float]:
     return [
         float(record["test"][SELECTED_BY])
-        for record in findings.records(source(findings, dataset))
+        for record in findings.tested_records(source(findings, dataset))
         if record["test"]
     ]
 

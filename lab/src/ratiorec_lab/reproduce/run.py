@@ -22,7 +22,7 @@ from ratiorec.machine import commit, describe_machine, load_torch, release_memor
 from ratiorec.model.artifact import Artifact
 from ratiorec.training.experiment import find_device, fit, result_record
 from ratiorec.training.fit import EpochFinished, FitOptions, StepTaken
-from ratiorec_lab.reproduce.cells import VALIDATED, Cell, command_of
+from ratiorec_lab.reproduce.cells import HELD_OUT, Cell, command_of
 from ratiorec_lab.reproduce.records import CellFiles, Record, misfit
 
 VALIDATION_SHARE = 0.1  # the paper's 9:1
@@ -196,9 +196,10 @@ class _Work:
 
     def _fit(self, cell: Cell, dataset: Dataset) -> Artifact:
         runner = self.runner
-        chooses = cell.protocol == VALIDATED or cell.on_validation
+        chooses = cell.protocol in HELD_OUT or cell.on_validation
         options = FitOptions(
             validation=VALIDATION_SHARE if chooses else 0.0,
+            validation_by=HELD_OUT.get(cell.protocol),
             refit=not (cell.on_validation or cell.on_test_curve),
             max_seconds=runner.max_seconds,
             checkpoints=runner.files.checkpoints(cell),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
 from ratiorec_lab.reproduce import published, remarks
-from ratiorec_lab.reproduce.cells import VALIDATED, Cell
+from ratiorec_lab.reproduce.cells import VALIDATED, VALIDATED_LAST, Cell
 from ratiorec_lab.reproduce.exhibits import (
     AGREES,
     DIFFERS,
@@ -26,6 +26,8 @@ from ratiorec_lab.reproduce.published import (
     EFFECTIVENESS,
     ELSEWHERE,
     METRICS,
+    NOT_THE_PAPERS,
+    SELECTED_BY,
     STAND_IN,
     dataset_name,
     method_name,
@@ -143,13 +145,15 @@ class TableEffectiveness:
                 yield from plan.cells(preset, dataset)
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
-        """One table."""
+        """The paper's table, and both ways of holding out side by side."""
         printed = {**EFFECTIVENESS, **ELSEWHERE}
         names = {preset: method_name(preset) for preset in (*self.papers, *self.more)}
-        figures = _figures(findings, names, printed)
-        if findings.plan.protocol == VALIDATED and not findings.plan.is_quick:
+        shown = _with_others(findings)
+        figures = _figures(findings, names, printed, shown)
+        is_main = findings.plan.protocol == VALIDATED and not findings.plan.is_quick
+        if is_main:
             place = [f.method for f in figures].index(method_name(FULL))
-            figures[place:place] = _official(findings)
+            figures[place:place] = _official(findings, shown)
         yield TableExhibit(
             id="table-effectiveness",
             title="Effectiveness of all methods",
@@ -157,14 +161,17 @@ class TableEffectiveness:
             "twice: with the preset's large batches, and with its authors' settings for 1,000 "
             "epochs, of which nothing is chosen. The last rows are methods that the paper does not "
             "have.",
-            columns=_columns(findings.datasets),
+            columns=_columns(shown),
             rows=_rows(figures),
             remarks=(*self._remarks(figures), *remarks.absent(findings)),
         )
+        if is_main:
+            yield from _both_ways(findings, names)
 
     def _remarks(self, figures: list[TableFigure]) -> Iterator[str]:
         yield from remarks.within_or_above([f for f in figures if f.method == method_name(FULL)])
         yield from remarks.of_table(figures)
+        yield from _ahead_elsewhere(figures)
         elsewhere = dict.fromkeys(
             f.method
             for f in figures
@@ -190,7 +197,7 @@ class TableAblation:
 
     def exhibits(self, findings: Findings) -> Iterator[Exhibit]:
         """The paper's table, and what becomes of it where λ is chosen for each row."""
-        figures = _figures(findings, ROWS, ABLATION)
+        figures = _figures(findings, ROWS, ABLATION, findings.datasets)
         yield TableExhibit(
             id="table-ablation",
             title="Ablation",
@@ -246,8 +253,84 @@ class TableAblation:
             yield Remark(f"{place}: {listed(above)} not below (h), unlike in the paper.", DIFFERS)
 
 
+def _with_others(findings: Findings) -> tuple[str, ...]:
+    """The planned data sets, and those beside the paper's as far as they were ever there."""
+    known = [] if findings.plan.is_quick else findings.files.known_datasets()
+    others = [name for name in NOT_THE_PAPERS if name in known]
+    return tuple(dict.fromkeys((*findings.datasets, *others)))
+
+
+def _ahead_elsewhere(figures: Sequence[TableFigure]) -> Iterator[str]:
+    """Which methods are ahead of the paper's on data that it does not have."""
+    for dataset in NOT_THE_PAPERS:
+        here = [f for f in figures if f.dataset == dataset and f.metric == SELECTED_BY]
+        known = {f.method: f.mean for f in here if f.measured.values}
+        ours = known.get(method_name(FULL))
+        if ours is not None:
+            ahead = [f"{method} ({figure(one)})" for method, one in known.items() if one > ours]
+            yield (
+                f"{dataset} is not a data set of the paper. By nDCG@20 these are ahead of "
+                f"{method_name(FULL)} ({figure(ours)}) there: {listed(ahead) or 'none'}."
+            )
+
+
+def _both_ways(findings: Findings, names: Mapping[str, str]) -> Iterator[TableExhibit]:
+    """A random tenth and the last tenth of each user's pairs, held out to choose the step."""
+    last = replace(findings.plan, protocol=VALIDATED_LAST)
+    shown = [
+        dataset
+        for dataset in findings.datasets
+        if any(findings.records(last.cells(preset, dataset)) for preset in names)
+    ]
+    figures = [
+        TableFigure(method, dataset, label, found)
+        for preset, method in names.items()
+        for dataset in shown
+        for label, found in _of_both_ways(findings, last, preset, dataset)
+    ]
+    if not shown:
+        return
+    yield TableExhibit(
+        id="held-out",
+        title="Both ways of holding out",
+        caption="nDCG@20 on the pairs that are held out to choose the step, a random tenth of each "
+        "user's or the last tenth, and on the test part after training on all pairs. A method "
+        "without a step to choose has the same test figure both ways.",
+        columns=tuple(f"{dataset_name(d)} {label}" for d in shown for label in _WAYS),
+        rows=_rows(figures),
+        remarks=tuple(_not_run_last(figures)),
+    )
+
+
+_WAYS = ("random tenth", "last tenth", "test, chosen by random", "test, chosen by last")
+
+
+def _of_both_ways(
+    findings: Findings, last: Plan, preset: str, dataset: str
+) -> Iterator[tuple[str, Measured]]:
+    plans = (findings.plan, last)
+    runs = [findings.tested_records(plan.cells(preset, dataset)) for plan in plans]
+    parts = ("validation", "validation", "test", "test")
+    for place, (label, part) in enumerate(zip(_WAYS, parts, strict=True)):
+        records = runs[place % 2]
+        note = "One seed." if len(records) == 1 else ""
+        yield label, Measured(tuple(r[part][SELECTED_BY] for r in records), remark=note)
+
+
+def _not_run_last(figures: Sequence[TableFigure]) -> Iterator[str]:
+    for dataset in dict.fromkeys(f.dataset for f in figures):
+        here = [f for f in figures if f.dataset == dataset and f.metric == _WAYS[-1]]
+        if missing := [f.method for f in here if not f.measured.values]:
+            yield (
+                f"{dataset_name(dataset)}, {listed(missing)}: not run with the last tenth held out."
+            )
+
+
 def _figures(
-    findings: Findings, names: Mapping[str, str], printed: published.By
+    findings: Findings,
+    names: Mapping[str, str],
+    printed: published.By,
+    datasets: Sequence[str],
 ) -> list[TableFigure]:
     """A test figure for each named preset, data set and metric."""
     return [
@@ -259,12 +342,12 @@ def _figures(
             is_papers=preset not in ELSEWHERE,
         )
         for preset, name in names.items()
-        for dataset in findings.datasets
+        for dataset in datasets
         for metric in METRICS
     ]
 
 
-def _official(findings: Findings) -> list[TableFigure]:
+def _official(findings: Findings, datasets: Sequence[str]) -> list[TableFigure]:
     """LightGCN by its authors' settings; the order of methods is judged by the preset."""
     return [
         TableFigure(
@@ -278,7 +361,7 @@ def _official(findings: Findings) -> list[TableFigure]:
             ),
             is_papers=False,
         )
-        for dataset in findings.datasets
+        for dataset in datasets
         for metric in METRICS
     ]
 
