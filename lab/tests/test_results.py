@@ -16,7 +16,9 @@ from ratiorec.config import named_settings, preset, read_toml, settings_in
 from ratiorec.errors import ConfigError
 from ratiorec_lab.bench.race import require_contenders
 from ratiorec_lab.reproduce.cells import cell_of
+from ratiorec_lab.reproduce.plan import Plan
 from ratiorec_lab.reproduce.records import CellFiles
+from ratiorec_lab.reproduce.report import cells_of, named
 from ratiorec_lab.results.__main__ import main
 
 ROOT = Path(__file__).parents[2]
@@ -119,6 +121,23 @@ def test_a_cell_that_does_not_say_how_it_was_obtained_is_found(
     assert list(faults(path)) == []
     path.write_text(json.dumps(record | fault))
     assert list(faults(path)) != []
+
+
+def test_lines_that_may_stand_for_cells_are_those_of_cells_that_are_there_twice() -> None:
+    files = CellFiles(REPRODUCED)
+    plan = Plan(datasets=tuple(files.known_datasets()))
+    tables = [named("table-effectiveness")[0], named("table-ablation")[0]]
+    cells = [cell for cell in cells_of(tables, plan) if not cell.on_validation]
+    twice = {cell.path: (files.finished(cell), files.compared(cell)) for cell in cells}
+    whole = {
+        path: (one["test"]["ndcg@20"], other["test"]["ndcg@20"])
+        for path, (one, other) in twice.items()
+        if one and other and "time budget" not in (one["stopped_by"], other["stopped_by"])
+    }
+    assert len(whole) >= 35
+    # a GPU adds in no fixed order, so that a run may stop a validation sooner or later
+    unlike = {path: pair for path, pair in whole.items() if abs(pair[0] / pair[1] - 1) > 0.005}
+    assert unlike == {}
 
 
 def test_no_failure_tells_a_place_on_a_machine() -> None:

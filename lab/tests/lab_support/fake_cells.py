@@ -78,6 +78,35 @@ def know(files: CellFiles, *datasets: str, **counts: int) -> None:
         write_json(path, {"dataset": name, "data_sha256": SHA256, "test_sha256": SHA256, **sizes})
 
 
+def compare(files: CellFiles, cells: Iterable[Cell], **given: Any) -> None:
+    """Lines of the study `compare_all`, one for each preset of these cells, beside the cells."""
+    found = list(cells)
+    lines = [
+        {
+            "preset": cell.preset,
+            "settings": to_table(cell.settings),
+            "max_seconds": 60.0,
+            "stopped_by": "no gain",
+            "seconds": {"train": 10.0, "total": 12.0},
+            "validation": metrics(0.1),
+            "validation_by": "random",
+            "test": metrics(0.2),
+            "error": None,
+            "machine": GPU,
+            "versions": {"ratiorec": "0.1.0"},
+            "commit": "abc",
+            "command": "python -m ratiorec_lab.studies.compare_all",
+            **given,
+        }
+        for cell in found
+    ]
+    dataset, seed = found[0].dataset, found[0].seed
+    path = files.folder.parent / "presets" / f"{dataset}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    known = {"dataset": dataset, "data_sha256": SHA256, "seed": seed}
+    write_json(path, {**known, **given, "results": lines})
+
+
 def time_steps(
     files: CellFiles,
     dataset: str,

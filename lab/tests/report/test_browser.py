@@ -66,6 +66,9 @@ PROBE = """
         parseFloat(style(words[k], "fontSize")) * svg.getScreenCTM().a);
     });
   }
+  const top = x => x.getBoundingClientRect().top;
+  seen.contents = all("nav").filter(x => x.offsetParent).map(
+    x => top(x) > top(all("section > h2")[0]) ? "below" : "above");
   seen.sections = all("section > h2").map(x => x.textContent);
   seen.tables = all("main table").map(x => x.className);
   seen.dead = all('a[href^="#"]').filter(x => !document.getElementById(x.hash.slice(1))).length;
@@ -257,6 +260,10 @@ def test_the_verdict_is_first_the_facts_are_last_and_every_link_has_a_target(see
             "How it was measured",
         ]
         assert seen["tables"][0] == "verdicts"
+
+
+def test_the_contents_stand_below_what_comes_first_on_a_phone_alone(seen) -> None:
+    assert seen["contents"] == ["below" if seen["shown"] == 400 else "above"]
 
 
 def test_words_stand_out_from_the_ground_that_the_reader_prefers(seen) -> None:

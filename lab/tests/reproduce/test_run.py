@@ -175,6 +175,20 @@ def test_a_test_curve_has_test_figures_along_the_way_and_none_that_was_chosen(
     assert {entry["phase"] for entry in record["curve"]} == {"search"}
 
 
+def test_the_last_pairs_are_held_out_where_the_protocol_says_so(
+    files: CellFiles, data: Dataset
+) -> None:
+    both = [cell("popularity"), cell("popularity", protocol="validated-last")]
+    run(files, both, data)
+    ways = [(r["validation_by"], r["test"]) for r in map(files.finished, both) if r]
+    assert [way for way, _ in ways] == ["random", "last"]
+    assert ways[0][1] == ways[1][1]  # it has no step to choose
+    random, last = (files.finished(one) for one in both)
+    assert random is not None
+    assert last is not None
+    assert random["validation"] != last["validation"]
+
+
 def test_under_the_paper_nothing_is_held_out_and_all_steps_are_taken(
     files: CellFiles, data: Dataset
 ) -> None:

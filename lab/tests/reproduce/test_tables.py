@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab_support.fake_cells import keep, know, metrics
+from lab_support.fake_cells import compare, keep, know, metrics
 from ratiorec.config import to_table
 from ratiorec_lab.reproduce.exhibits import Exhibit, Measured, TableExhibit
 from ratiorec_lab.reproduce.plan import ABSENT, Findings, Plan
@@ -26,7 +26,7 @@ GOWALLA = Plan(datasets=("gowalla",), seeds=(0, 1, 2))
 
 @pytest.fixture
 def files(tmp_path: Path) -> CellFiles:
-    return CellFiles(tmp_path)
+    return CellFiles(tmp_path / "reproduce")
 
 
 def table(target: str, files: CellFiles, plan: Plan) -> TableExhibit:
@@ -192,3 +192,76 @@ def test_a_correction_that_changes_nothing_is_called_idle(
     keep(files, GOWALLA.cells("dregn-cf-no-nn", "gowalla"), test=metrics(ndcg))
     told = table("table-ablation", files, GOWALLA).remarks
     assert any("the correction is idle" in remark for remark in told) == is_idle
+
+
+def test_a_line_of_the_comparison_stands_where_a_cell_is_not_there(files: CellFiles) -> None:
+    know(files, STAND_IN)
+    plan = Plan(datasets=(STAND_IN,), seeds=(0, 1))
+    first = next(plan.cells("dregn-cf-no-nn", STAND_IN))
+    compare(files, [first], stopped_by="time budget")
+    shown = entry(table("table-ablation", files, plan), ROWS[first.preset], f"{STAND_IN} nDCG@20")
+    assert shown.values == (0.2,)
+    assert shown.remark == (
+        "Cut by its time budget of 60 s with seed 0. From results/presets: the same run by the "
+        "study compare_all, which keeps no curve. One seed."
+    )
+    keep(files, [first], test=metrics(0.3))
+    shown = entry(table("table-ablation", files, plan), ROWS[first.preset], f"{STAND_IN} nDCG@20")
+    assert (shown.values, shown.remark) == ((0.3,), "One seed.")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"seed": 1},
+        {"data_sha256": "cd" * 32},
+        {"validation_by": "last"},
+        {"settings": {"solver": {"kind": "popularity"}}},
+        {"preset": "enmf"},
+        {"test": None},
+    ],
+    ids=str,
+)
+def test_a_line_of_another_run_does_not(files: CellFiles, other: dict[str, object]) -> None:
+    know(files, STAND_IN)
+    (cell,) = Plan(datasets=(STAND_IN,)).cells("dregn-cf", STAND_IN)
+    compare(files, [cell])
+    assert files.compared(cell) is not None
+    compare(files, [cell], **other)
+    assert files.compared(cell) is None
+
+
+def test_data_that_are_not_the_papers_have_a_column_and_say_who_is_ahead(files: CellFiles) -> None:
+    know(files, "gowalla", "amazon-cds")
+    plan = Plan(datasets=("gowalla",))
+    for preset, ndcg in (("dregn-cf", 0.09), ("ease", 0.11), ("enmf", 0.08)):
+        keep(files, plan.cells(preset, "amazon-cds"), test=metrics(ndcg))
+    shown = table("table-effectiveness", files, plan)
+    assert shown.columns[-2:] == ("amazon-cds R@20", "amazon-cds nDCG@20")
+    assert entry(shown, "EASE", "amazon-cds nDCG@20").values == (0.11,)
+    assert (
+        "amazon-cds is not a data set of the paper. By nDCG@20 these are ahead of DREGN-CF (.0900) "
+        "there: EASE (.1100)."
+    ) in shown.remarks
+    assert not any("amazon-cds" in c for c in table("table-ablation", files, plan).columns)
+
+
+def test_both_ways_of_holding_out_stand_side_by_side(files: CellFiles) -> None:
+    know(files, "gowalla")
+    assert len(tables("table-effectiveness", files, GOWALLA)) == 1
+    last = Plan("validated-last", ("gowalla",), (0,))
+    keep(files, GOWALLA.cells("wmf", "gowalla"), validation=metrics(0.1), test=metrics(0.12))
+    keep(files, GOWALLA.cells("ease", "gowalla"), validation=metrics(0.11), test=metrics(0.14))
+    keep(files, last.cells("wmf", "gowalla"), validation=metrics(0.08), test=metrics(0.13))
+    _, shown = tables("table-effectiveness", files, GOWALLA)
+    columns = ("random tenth", "last tenth", "test, chosen by random", "test, chosen by last")
+    assert shown.columns == tuple(f"Gowalla {name}" for name in columns)
+    means = [entry(shown, "WMF", name).mean for name in shown.columns]
+    assert means == pytest.approx([0.1, 0.08, 0.12, 0.13])
+    assert entry(shown, "WMF", "Gowalla last tenth").remark == "One seed."
+    assert entry(shown, "EASE", "Gowalla last tenth").values == ()
+    (told,) = shown.remarks
+    assert told.startswith("Gowalla, NGCF, Mult-VAE")
+    assert "EASE" in told
+    assert "WMF" not in told
+    assert told.endswith("not run with the last tenth held out.")

@@ -263,8 +263,10 @@ _POPULATION = Synthetic(n_users=240, n_items=100, mean_pairs=20)
 
 
 def small_dataset() -> Dataset:
-    """Pairs of a synthetic population, always the same."""
-    return replace(_POPULATION(rng=np.random.default_rng(0)).dataset, name=SMALL)
+    """Pairs of a synthetic population, always the same, in an order that means nothing."""
+    drawn = _POPULATION(rng=np.random.default_rng(0)).dataset
+    order = np.arange(drawn.train.n_pairs, dtype=np.int32)
+    return replace(drawn, name=SMALL, train=replace(drawn.train, order=order))
 
 
 def _quick_changes(settings: ModelSettings) -> dict[str, Value]:

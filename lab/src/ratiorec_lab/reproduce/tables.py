@@ -13,6 +13,7 @@ from ratiorec_lab.reproduce.exhibits import (
     AGREES,
     DIFFERS,
     NOT_RUN,
+    NOTE,
     Exhibit,
     Measured,
     Remark,
@@ -23,6 +24,7 @@ from ratiorec_lab.reproduce.more_runs import official_lightgcn
 from ratiorec_lab.reproduce.plan import ABSENT, Findings, Plan
 from ratiorec_lab.reproduce.published import (
     ABLATION,
+    BPR_MF,
     EFFECTIVENESS,
     ELSEWHERE,
     METRICS,
@@ -172,6 +174,7 @@ class TableEffectiveness:
         yield from remarks.within_or_above([f for f in figures if f.method == method_name(FULL)])
         yield from remarks.of_table(figures)
         yield from _ahead_elsewhere(figures)
+        yield from _of_bpr_mf(figures)
         elsewhere = dict.fromkeys(
             f.method
             for f in figures
@@ -272,6 +275,25 @@ def _ahead_elsewhere(figures: Sequence[TableFigure]) -> Iterator[str]:
                 f"{dataset} is not a data set of the paper. By nDCG@20 these are ahead of "
                 f"{method_name(FULL)} ({figure(ours)}) there: {listed(ahead) or 'none'}."
             )
+
+
+def _of_bpr_mf(figures: Sequence[TableFigure]) -> Iterator[str]:
+    """Where BPR-MF stands among public reports on the same split."""
+    for f in figures:
+        reports = BPR_MF.get(f.dataset, ())
+        is_it = f.method == method_name("bpr-mf") and f.metric == SELECTED_BY
+        if not is_it or not reports or not f.measured.values:
+            continue
+        low, high = (end(reports, key=lambda one: one.ndcg) for end in (min, max))
+        place = (
+            "below all" if f.mean < low.ndcg else "above all" if f.mean > high.ndcg else "inside"
+        )
+        yield Remark(
+            f"{dataset_name(f.dataset)}, {f.method}: nDCG@20 {figure(f.mean)} is {place} the "
+            f"{len(reports)} public reports on this split, {figure(low.ndcg)} ({low.source}) to "
+            f"{figure(high.ndcg)} ({high.source}). Its settings are LightGCN's and were not tuned.",
+            DIFFERS if place == "below all" else NOTE,
+        )
 
 
 def _both_ways(findings: Findings, names: Mapping[str, str]) -> Iterator[TableExhibit]:

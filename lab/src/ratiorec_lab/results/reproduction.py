@@ -10,12 +10,26 @@ from typing import Any
 
 from ratiorec.presets import PRESETS
 from ratiorec_lab.reproduce.cells import VALIDATED
-from ratiorec_lab.reproduce.efficiency import MethodEffort, effort_of
+from ratiorec_lab.reproduce.efficiency import (
+    METHOD,
+    ON_CPU,
+    MethodEffort,
+    eager_seconds,
+    effort_of,
+)
+from ratiorec_lab.reproduce.exhibits import Measured, TableExhibit
 from ratiorec_lab.reproduce.plan import Findings, Plan
-from ratiorec_lab.reproduce.published import SELECTED_BY, dataset_name, method_name
+from ratiorec_lab.reproduce.published import (
+    BPR_MF,
+    METRICS,
+    SELECTED_BY,
+    dataset_name,
+    method_name,
+)
 from ratiorec_lab.reproduce.records import CellFiles, validations
+from ratiorec_lab.reproduce.tables import TableEffectiveness
 from ratiorec_lab.reproduce.wording import figure
-from ratiorec_lab.tables import markdown_table
+from ratiorec_lab.tables import in_seconds, markdown_table
 
 Record = dict[str, Any]
 DATASETS = ("gowalla", "yelp2018", "amazon-cds", "amazon-book-75")
@@ -28,6 +42,9 @@ def tables(results: Path) -> dict[str, str]:
         "other-sets": other_sets_table(results),
         "clamp": clamp_table(results),
         "efficiency": efficiency_table(results),
+        "efficiency-cpu": eager_table(results),
+        "held-out": held_out_table(results),
+        "bpr-mf": bpr_mf_table(results),
     }
 
 
@@ -59,6 +76,72 @@ def _multiples(
     found, unit = effort_of(findings, rival, dataset), ours[dataset]
     for value, base in ((found.seconds, unit.seconds), (found.whole_fit, unit.whole_fit)):
         yield "" if value is None or not base else f"{value / base:.3g}"
+
+
+def eager_table(results: Path) -> str:
+    """A step and the time to convergence on a CPU, as multiples of DREGN-CF's."""
+    findings = _plan(results)
+    datasets = findings.plan.datasets
+    rows = [
+        [method_name(rival), *(cell for d in datasets for cell in _eager(rival, d, findings))]
+        for rival in ON_CPU
+    ]
+    kinds = ("a step", "to convergence", "multiple")
+    return markdown_table(["", *(f"{dataset_name(d)}, {k}" for d in datasets for k in kinds)], rows)
+
+
+def _eager(preset: str, dataset: str, findings: Findings) -> Iterator[str]:
+    step, seconds = (
+        findings.eager_step(preset, dataset),
+        eager_seconds(findings, preset, dataset),
+    )
+    ours = eager_seconds(findings, METHOD, dataset)
+    yield "" if step is None else in_seconds(step.median)
+    yield in_seconds(seconds)
+    yield "" if seconds is None or not ours else f"{seconds / ours:.3g}"
+
+
+# Where BPR-MF stands among public figures
+
+
+def bpr_mf_table(results: Path) -> str:
+    """Ours beside every public report that was found, with its settings as far as they are told."""
+    findings, rows = _plan(results), []
+    for dataset, reports in BPR_MF.items():
+        for one in reports:
+            recall = "not told" if one.recall is None else figure(one.recall)
+            words = [dataset_name(dataset), one.source, recall, figure(one.ndcg), one.settings]
+            rows.append(words)
+        records = findings.tested_records(findings.plan.cells("bpr-mf", dataset))
+        means = [statistics.fmean(r["test"][m] for r in records) for m in METRICS if records]
+        settings = "64 dimensions, 1 negative a pair, batches of 65,536; step chosen on validation"
+        ours = [dataset_name(dataset), "**here**", *map(figure, means), f"{settings} pairs"]
+        rows += [ours] if records else []
+    return markdown_table(["data set", "source", *METRICS.values(), "settings"], rows)
+
+
+# Both ways of holding out
+
+
+def held_out_table(results: Path) -> str:
+    """The report's table in the form of the page."""
+    findings = _plan(results)
+    found = [one for one in TableEffectiveness().exhibits(findings) if one.id == "held-out"]
+    if not found:
+        return "Not run yet."
+    assert isinstance(found[0], TableExhibit)
+    rows = [
+        [row.name, *(_mean(entry) for entry in row.entries)]
+        for row in found[0].rows
+        if any(_mean(entry) for entry in row.entries)
+    ]
+    return markdown_table(["", *found[0].columns], rows)
+
+
+def _mean(entry: Measured | str) -> str:
+    if isinstance(entry, str) or entry.mean is None:
+        return ""
+    return figure(entry.mean)
 
 
 # Runs that something else than patience ended

@@ -23,7 +23,6 @@ from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import split_for_validation
 from ratiorec.evaluation.evaluate import evaluate
-from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.linear import CentredMean, LearnedStep
 from ratiorec.scorers import InnerProduct, by_cosine
 from ratiorec.scorers.scorer import FloatMatrix, UserItems
@@ -33,6 +32,7 @@ from ratiorec_lab.studies.study import parser, tell
 
 SHARE = 0.1  # of the pairs that judge, and of the users who come later
 Figures = dict[str, float]
+Rule = Callable[[UserItems], FloatMatrix]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,6 @@ SETTINGS = {
     "layers": Setting("items-only", "encoder.n_layers", (1, 2, 3)),
 }
 FOLD_IN = "fold-in"
-SOFTMAX = to_table(preset("softmax"))
 
 
 def main() -> None:
@@ -58,7 +57,6 @@ def main() -> None:
     options.add_argument("--data", default="gowalla")
     options.add_argument("--of", choices=(*SETTINGS, FOLD_IN), default="mixing")
     options.add_argument("--device", default="auto")
-    options.add_argument("--dimension", type=int, default=512, help="Of softmax, for fold-in.")
     options.add_argument("--seeds", default="0", help="Numbers with commas between them.")
     options.add_argument("--max-seconds", type=float, default=120.0, help="Of each fit.")
     options.add_argument("--validation-by", default="last", help="random or last.")
@@ -73,9 +71,7 @@ def main() -> None:
     found = []
     for seed in map(int, asked.seeds.split(",")):
         if asked.of == FOLD_IN:
-            found.append(
-                {"seed": seed, "rules": compare_rules(data, limits, seed, device, asked.dimension)}
-            )
+            found.append({"seed": seed, "rules": compare_rules(data, limits, seed, device)})
         else:
             found += compare_values(SETTINGS[asked.of], data, limits, seed, device)
     tell(
@@ -107,45 +103,43 @@ def compare_values(
 
 
 def compare_rules(
-    data: Interactions, limits: FitOptions, seed: int, device: str, dimension: int
+    data: Interactions, limits: FitOptions, seed: int, device: str
 ) -> dict[str, Figures]:
     """Each rule on the held-out pairs of users whom the model has not seen."""
     rng = np.random.default_rng(seed)
     later = np.zeros(data.n_users, bool)
     later[rng.choice(data.n_users, round(SHARE * data.n_users), replace=False)] = True
     comes_later = later[data.pair_users]
-    settings = settings_in(merge(SOFTMAX, {"encoder": {"dimension": dimension}}))
     known = data.select(~comes_later)
-    model = fit(known, settings=settings, seed=seed, device=device, options=limits)
+    scorer = fit(known, preset="softmax", seed=seed, device=device, options=limits).scorer
+    assert isinstance(scorer, InnerProduct)
     assert limits.validation_by is not None
     split = split_for_validation(data.select(comes_later), SHARE, rng, limits.validation_by)
     judged, seen = split.judged, UserItems.of(split.train)
     found = {}
-    for name, rule in rules(model, known).items():
+    for name, rule in rules(scorer, known).items():
         vectors = by_cosine(rule(seen)).items  # of length 1
-        assert isinstance(model.scorer, InnerProduct)
-        report = evaluate(InnerProduct(vectors, model.scorer.items), seen, judged, ks=(20,))
+        report = evaluate(InnerProduct(vectors, scorer.items), seen, judged, ks=(20,))
         found[name] = {metric: report.value(metric) for metric in ("recall@20", "ndcg@20")}
     return found
 
 
-def rules(model: Artifact, data: Interactions) -> dict[str, Callable[[UserItems], FloatMatrix]]:
-    """The mean of the items with more or less of all items' mean taken off, and F1 with a map."""
-    scorer = model.scorer
-    assert isinstance(scorer, InnerProduct)
-    centred, mean = CentredMean(scorer.items), scorer.items.mean(0)
+def rules(scorer: InnerProduct, data: Interactions) -> dict[str, Rule]:
+    """The rule in use (theory: F9), the same without centring, a step of propagation, and F1."""
     learnt = LearnedStep.learnt(scorer.users, scorer.items, UserItems.of(data))
-
-    def less_centred(seen: UserItems, *, share: float) -> FloatMatrix:
-        back = (1 - share) * mean * (np.diff(seen.indptr) > 0)[:, None]
-        vectors: FloatMatrix = (centred(seen) + back).astype(np.float32)
-        return vectors
-
-    found: dict[str, Callable[[UserItems], FloatMatrix]] = {
-        f"mean, {share:.0%} centred": partial(less_centred, share=share)
-        for share in (0, 0.25, 0.5, 0.75, 1)
+    return {
+        "centred mean": CentredMean(scorer.items),
+        "mean": partial(plain_mean, scorer.items),
+        "step": LearnedStep(scorer.items, learnt.lengths, np.eye(scorer.items.shape[1])),
+        "learned step": learnt,
     }
-    return found | {"learned step": learnt}
+
+
+def plain_mean(items: FloatMatrix, seen: UserItems) -> FloatMatrix:
+    """The mean of the user's items; 0 for an empty history."""
+    knows_any = np.diff(seen.indptr) > 0
+    vectors: FloatMatrix = CentredMean(items)(seen) + items.mean(0) * knows_any[:, None]
+    return vectors
 
 
 if __name__ == "__main__":
