@@ -161,6 +161,14 @@ def test_every_case_that_is_a_preset_can_be_measured_again() -> None:
                 require_contenders([label.replace("+results/", f"+{RESULTS}/")])
 
 
+def test_the_gains_of_a_ridge_by_length_are_those_of_the_study() -> None:
+    page = (RESULTS.parent / "docs" / "decisions.md").read_text(encoding="utf-8")
+    study = json.loads((RESULTS / "bench-fold_in_quality.json").read_bytes())["result"]["mean"]
+    gains = [study[f"from_{n}_by_length_to_one_ridge"]["recall@20"]["value"] - 1 for n in (1, 2, 4)]
+    told = "R@20 from one item is higher by {} %, from two by {} %, from four by {} % on"
+    assert told.format(*(f"{100 * gain:.1f}" for gain in gains)) in page
+
+
 def test_figures_in_the_prose_on_the_reproduction_are_those_of_its_reports() -> None:
     page = (RESULTS.parent / "docs" / "reproduce.md").read_text(encoding="utf-8")
     start = page.index("## Where the order is not the paper's")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab_support.fake_cells import GPU, curve, keep, know, time_steps
+from ratiorec_lab.reproduce.efficiency import is_recorded
 from ratiorec_lab.reproduce.exhibits import BarExhibit, CurveExhibit, TableExhibit
 from ratiorec_lab.reproduce.figures import FigStaticAdaptive
 from ratiorec_lab.reproduce.plan import NO_SETTINGS, Findings, Plan
@@ -82,6 +83,21 @@ def test_a_ratio_is_held_against_the_published_one(
     keep(files, GOWALLA.cells("dregn-cf", "gowalla"), curve=curve(judged, n_steps=120))
     told = next(remark for remark in efficiency(files)[0].remarks if "ENMF takes" in remark)
     assert f"the steps ({side} in the paper, which has {123 / 240:.3g} ×)" in told
+
+
+def test_a_time_of_unequal_engineering_is_held_against_nothing(files: CellFiles) -> None:
+    cells = {name: next(GOWALLA.cells(name, "gowalla")) for name in ("enmf", "dregn-cf", "ngcf")}
+    for cell in cells.values():
+        keep(files, [cell], curve=curve([None, 0.2, None, 0.2]))
+    assert [is_recorded(cell) for cell in cells.values()] == [False, True, True]
+    told = {
+        name: one
+        for name in ("ENMF", "NGCF")
+        for one in efficiency(files)[0].remarks
+        if name in one
+    }
+    assert "1 × the time (an eager step and a CUDA graph) of DREGN-CF" in told["ENMF"]
+    assert "1 × the time of DREGN-CF" in told["NGCF"]
 
 
 def test_a_run_that_still_rose_and_runs_on_two_machines_are_told(files: CellFiles) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from lab_support.fake_cells import compare, keep, know, metrics
 from ratiorec.config import to_table
-from ratiorec_lab.reproduce.exhibits import Exhibit, Measured, TableExhibit
+from ratiorec_lab.reproduce.exhibits import Exhibit, Measured, TableExhibit, by_side
 from ratiorec_lab.reproduce.plan import ABSENT, Findings, Plan
 from ratiorec_lab.reproduce.published import (
     ABLATION,
@@ -265,3 +265,18 @@ def test_both_ways_of_holding_out_stand_side_by_side(files: CellFiles) -> None:
     assert "EASE" in told
     assert "WMF" not in told
     assert told.endswith("not run with the last tenth held out.")
+
+
+@pytest.mark.parametrize(
+    ("ndcg", "place", "side"),
+    [(0.10, "below all", "differs"), (0.12, "among", "note"), (0.15, "above all", "note")],
+)
+def test_a_rival_the_paper_does_not_have_is_held_against_public_reports(
+    files: CellFiles, ndcg: float, place: str, side: str
+) -> None:
+    know(files, "gowalla")
+    keep(files, GOWALLA.cells("bpr-mf", "gowalla"), test=metrics(ndcg))
+    shown = table("table-effectiveness", files, GOWALLA)
+    (told,) = (one for one in shown.remarks if "public reports" in one)
+    assert f"is {place} 4 public reports on this split, .1109 (NGCF's article) to" in told
+    assert side in by_side([told])

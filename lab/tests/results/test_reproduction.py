@@ -6,8 +6,19 @@ import json
 from pathlib import Path
 from typing import Any
 
+from lab_support.fake_cells import curve, keep, know, time_steps
+from lab_support.fake_cells import metrics as figures
 from ratiorec.files import write_json
-from ratiorec_lab.results.reproduction import clamp_table, orders_table, other_sets_table
+from ratiorec_lab.reproduce.plan import Plan
+from ratiorec_lab.reproduce.records import CellFiles
+from ratiorec_lab.results.reproduction import (
+    bpr_mf_table,
+    clamp_table,
+    eager_table,
+    held_out_table,
+    orders_table,
+    other_sets_table,
+)
 
 
 def metrics(ndcg: float) -> dict[str, float]:
@@ -64,3 +75,21 @@ def test_clamped_users_are_shares_by_bound(tmp_path: Path) -> None:
     path.write_text(json.dumps({"result": {"epochs": [one]}}), encoding="utf-8")
     row = clamp_table(tmp_path).splitlines()[-1]
     assert row == f"| 1,200 | {' | '.join(['1.23 %'] * 8)} | 64.4 |"
+
+
+def test_tables_of_cells_have_what_was_run_beside_what_was_published(tmp_path: Path) -> None:
+    files, plan = CellFiles(tmp_path / "reproduce"), Plan(datasets=("gowalla",))
+    know(files, "gowalla", "yelp2018")
+    for preset_name in ("bpr-mf", "enmf", "dregn-cf"):
+        cells = list(plan.cells(preset_name, "gowalla"))
+        keep(files, cells, curve=curve([None, 0.1], n_steps=50), test=figures(0.12, 0.15))
+    assert held_out_table(tmp_path) == "Not run yet."
+    last = Plan("validated-last", ("gowalla",)).cells("enmf", "gowalla")
+    keep(files, last, validation=figures(0.09), test=figures(0.11))
+    time_steps(files, "gowalla", {"enmf": (0.1, 0.2, 0.3), "dregn-cf": (0.3, 0.4, 0.5)})
+    assert "| ENMF | 200 ms | 20 s | 0.5 |" in eager_table(tmp_path)
+    assert "| Gowalla | **here** | .1500 | .1200 |" in bpr_mf_table(tmp_path)
+    assert "| Gowalla | GRecX, github.com/maenzhier/GRecX | not told | .1400 |" in bpr_mf_table(
+        tmp_path
+    )
+    assert "| ENMF | .1000 | .0900 | .1200 | .1100 |" in held_out_table(tmp_path)

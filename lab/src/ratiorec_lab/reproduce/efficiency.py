@@ -11,6 +11,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from ratiorec.settings import Settings
 from ratiorec_lab.reproduce import records as facts
 from ratiorec_lab.reproduce.cells import Cell
 from ratiorec_lab.reproduce.exhibits import (
@@ -95,6 +96,7 @@ class MethodEffort:
     machines: tuple[str, ...]
     is_rising: bool
     was_cut: bool
+    is_recorded: bool  # its steps as a CUDA graph, on a GPU
     why_missing: str
 
     @property
@@ -106,6 +108,12 @@ class MethodEffort:
     def published(self) -> PublishedEffort:
         """What the paper says."""
         return effort(self.preset, self.dataset)
+
+
+def is_recorded(cell: Cell) -> bool:
+    """Whether steps of such a run are recorded as CUDA graphs, where there is a GPU."""
+    settings = cell.settings
+    return isinstance(settings, Settings) and settings.risk.supports_cuda_graph
 
 
 def effort_of(findings: Findings, preset: str, dataset: str) -> MethodEffort:
@@ -123,6 +131,7 @@ def effort_of(findings: Findings, preset: str, dataset: str) -> MethodEffort:
         machines=tuple(dict.fromkeys(map(facts.machine_of, records))),
         is_rising=any(c.is_rising for c in found),
         was_cut=any(map(facts.was_cut, records)),
+        is_recorded=any(map(is_recorded, cells)),
         why_missing="" if records else findings.why_missing(cells),
     )
 
@@ -183,7 +192,9 @@ def _ratios(other: MethodEffort, ours: MethodEffort) -> Iterator[Remark]:
             continue
         words, judged = f"{_times(one / unit)} the {what}", NOTE
         printed, printed_unit = getattr(other.published, name), getattr(ours.published, name)
-        if printed and printed_unit:
+        if name == "seconds" and other.is_recorded != ours.is_recorded:
+            words += " (an eager step and a CUDA graph)"
+        elif printed and printed_unit:
             same_side = (one > unit) == (printed > printed_unit)
             side = "as in the paper" if same_side else "unlike in the paper"
             words += f" ({side}, which has {_times(printed / printed_unit)})"

@@ -120,6 +120,7 @@ class PublicReport(NamedTuple):
     """A figure of a method in a public report on the same split; None where it is not told."""
 
     source: str
+    where: str
     recall: float | None
     ndcg: float
     settings: str
@@ -133,16 +134,16 @@ _NGCF = "64 dimensions; others not seen, taken from a quotation of its Table 2"
 BPR_MF: Mapping[str, tuple[PublicReport, ...]] = MappingProxyType(
     {
         "gowalla": (
-            PublicReport("NGCF's article (arXiv 1905.08108)", 0.1291, 0.1109, _NGCF),
-            PublicReport("freerec (MTandHJ/freerec)", 0.1491, 0.1235, _FREEREC),
-            PublicReport("BARS (reczoo/BARS)", 0.1627, 0.1378, _BARS.format(300, 256)),
-            PublicReport("GRecX (maenzhier/GRecX)", None, 0.1400, _GRECX),
+            PublicReport("NGCF's article", "arXiv 1905.08108", 0.1291, 0.1109, _NGCF),
+            PublicReport("freerec", "github.com/MTandHJ/freerec", 0.1491, 0.1235, _FREEREC),
+            PublicReport("BARS", "github.com/reczoo/BARS", 0.1627, 0.1378, _BARS.format(300, 256)),
+            PublicReport("GRecX", "github.com/maenzhier/GRecX", None, 0.1400, _GRECX),
         ),
         "yelp2018": (
-            PublicReport("NGCF's article (arXiv 1905.08108)", 0.0433, 0.0354, _NGCF),
-            PublicReport("freerec (MTandHJ/freerec)", 0.0570, 0.0460, _FREEREC),
-            PublicReport("BARS (reczoo/BARS)", 0.0576, 0.0468, _BARS.format(50, 1024)),
-            PublicReport("GRecX (maenzhier/GRecX)", 0.0603, 0.0494, _GRECX),
+            PublicReport("NGCF's article", "arXiv 1905.08108", 0.0433, 0.0354, _NGCF),
+            PublicReport("freerec", "github.com/MTandHJ/freerec", 0.0570, 0.0460, _FREEREC),
+            PublicReport("BARS", "github.com/reczoo/BARS", 0.0576, 0.0468, _BARS.format(50, 1024)),
+            PublicReport("GRecX", "github.com/maenzhier/GRecX", 0.0603, 0.0494, _GRECX),
         ),
     }
 )

@@ -6,9 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ratiorec.settings import ModelSettings, Settings
 from ratiorec_lab.reproduce import more_runs
 from ratiorec_lab.reproduce.cells import BOUND, L2, PAPER, Cell, setting_in
+from ratiorec_lab.reproduce.efficiency import is_recorded
 from ratiorec_lab.reproduce.figures import FINISHED, SAME, TENTH, FigDns, FigStaticAdaptive
 from ratiorec_lab.reproduce.more_runs import Variant, official_lightgcn, variant_cells
 from ratiorec_lab.reproduce.plan import Findings
@@ -265,11 +265,7 @@ def times(slower: str, faster: str, of: Effort, *, least: float = 1.0) -> Rule:
 def _is_equally_made(findings: Findings, one: str, other: str, dataset: str) -> bool:
     """Whether the steps of both are recorded as CUDA graphs, or those of neither."""
     cells = (next(findings.plan.curves(name, dataset)) for name in (one, other))
-    return len({_is_recorded(cell.settings) for cell in cells}) == 1
-
-
-def _is_recorded(settings: ModelSettings) -> bool:
-    return isinstance(settings, Settings) and settings.risk.supports_cuda_graph
+    return len({is_recorded(cell) for cell in cells}) == 1
 
 
 def all_of(*rules: Rule) -> Rule:

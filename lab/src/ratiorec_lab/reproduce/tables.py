@@ -270,7 +270,11 @@ def _ahead_elsewhere(figures: Sequence[TableFigure]) -> Iterator[str]:
         known = {f.method: f.mean for f in here if f.measured.values}
         ours = known.get(method_name(FULL))
         if ours is not None:
-            ahead = [f"{method} ({figure(one)})" for method, one in known.items() if one > ours]
+            ahead = [
+                f"{method} ({figure(one)})"
+                for method, one in known.items()
+                if round(one, 4) > round(ours, 4)
+            ]
             yield (
                 f"{dataset} is not a data set of the paper. By nDCG@20 these are ahead of "
                 f"{method_name(FULL)} ({figure(ours)}) there: {listed(ahead) or 'none'}."
@@ -285,11 +289,9 @@ def _of_bpr_mf(figures: Sequence[TableFigure]) -> Iterator[str]:
         if not is_it or not reports or not f.measured.values:
             continue
         low, high = (end(reports, key=lambda one: one.ndcg) for end in (min, max))
-        place = (
-            "below all" if f.mean < low.ndcg else "above all" if f.mean > high.ndcg else "inside"
-        )
+        place = "below all" if f.mean < low.ndcg else "above all" if f.mean > high.ndcg else "among"
         yield Remark(
-            f"{dataset_name(f.dataset)}, {f.method}: nDCG@20 {figure(f.mean)} is {place} the "
+            f"{dataset_name(f.dataset)}, {f.method}: nDCG@20 {figure(f.mean)} is {place} "
             f"{len(reports)} public reports on this split, {figure(low.ndcg)} ({low.source}) to "
             f"{figure(high.ndcg)} ({high.source}). Its settings are LightGCN's and were not tuned.",
             DIFFERS if place == "below all" else NOTE,

@@ -33,6 +33,7 @@ def pages(root: Path) -> dict[Path, str]:
             "rivals": quality.rivals_table(found),
             "alternatives": quality.alternatives_table(results),
             "unstopped": reproduction.unstopped_table(results),
+            "steps": performance.steps_table(results),
         },
         docs / "guide.md": {"intake": quality.intake_table(results)},
         docs / "performance.md": performance.tables(results),

@@ -64,6 +64,19 @@ def tables(folder: Path) -> dict[str, str]:
     }
 
 
+def steps_table(folder: Path) -> str:
+    """The time of a whole training step of each preset, a column for each machine and way."""
+    times: dict[str, dict[str, str]] = {}
+    for row in cases_of("step", records(folder)):
+        case, way = row.case, row.case["execution"]
+        if ":" not in way:  # the parts of a step stand under its way
+            place = f"{row.record['dataset']}, {row.device}, {way}"
+            times.setdefault(place, {})[case["name"]] = in_seconds(case["seconds"])
+    presets = dict.fromkeys(name for found in times.values() for name in found)
+    rows = [[f"`{name}`", *(found.get(name, "") for found in times.values())] for name in presets]
+    return markdown_table(["preset", *times], rows)
+
+
 def table(target: str, found: list[Record]) -> str:
     """All cases of a target in Markdown, or that there are none."""
     rows = cases_of(target, found)

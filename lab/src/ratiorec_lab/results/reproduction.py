@@ -110,7 +110,10 @@ def bpr_mf_table(results: Path) -> str:
     for dataset, reports in BPR_MF.items():
         for one in reports:
             recall = "not told" if one.recall is None else figure(one.recall)
-            words = [dataset_name(dataset), one.source, recall, figure(one.ndcg), one.settings]
+            words = [
+                *(dataset_name(dataset), f"{one.source}, {one.where}", recall),
+                *(figure(one.ndcg), one.settings),
+            ]
             rows.append(words)
         records = findings.tested_records(findings.plan.cells("bpr-mf", dataset))
         means = [statistics.fmean(r["test"][m] for r in records) for m in METRICS if records]
