@@ -47,6 +47,14 @@ def test_what_has_no_floor_has_no_ratio_to_it() -> None:
     assert measured(empty).ratio_to_floor(empty) is None
 
 
+def test_work_of_the_cores_is_told_where_it_was_counted_on_a_cpu() -> None:
+    times = Times((9.0, 9.0, 9.0), (1.0, 2.0, 6.0))
+    (found,) = Measured("test", [replace(OURS, times=times)], CEILINGS).to_json()
+    assert (found["processor_seconds"], found["processor_spread"]) == (2, [1.5, 4])
+    on_gpu = replace(OURS, times=times, device="cuda")
+    assert "processor_seconds" not in Measured("test", [on_gpu], CEILINGS).to_json()[0]
+
+
 def test_a_case_in_plain_types() -> None:
     case = replace(
         OURS, floor=Floor.of(n_operations=50, n_bytes=4), peak_extra_mb=12.3456, figures={"x": 1}

@@ -71,6 +71,20 @@ def test_a_time_is_that_of_one_unit_of_work(monkeypatch: pytest.MonkeyPatch) -> 
     assert timed(Way(lambda: 4), 3) == (16 - 10) / (3 * 4)
 
 
+def test_waiting_is_no_work_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"wall": 0.0, "processor": 0.0}
+    monkeypatch.setattr(time, "perf_counter", lambda: seconds["wall"])
+    monkeypatch.setattr(time, "process_time", lambda: seconds["processor"])
+
+    def work() -> int:
+        seconds["wall"] += 10
+        seconds["processor"] += 4
+        return 2
+
+    found = interleaved({"a": Way(work)}, effort=ROUNDS, tell=lambda *_: None, what="test")["a"]
+    assert found == Times((5.0,) * ROUNDS.repeats, (2.0,) * ROUNDS.repeats)
+
+
 def test_entering_the_context_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: seconds[0])

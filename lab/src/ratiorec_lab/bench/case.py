@@ -87,6 +87,7 @@ class Measured:
             "seconds": digits(case.seconds),
             "spread": [digits(case.times.low), digits(case.times.high)],
             "rounds": len(case.times.rounds),
+            **_worked(case),
             "operations": None if floor is None else digits(floor.n_operations),
             "bytes": None if floor is None else digits(floor.n_bytes),
             "floor_seconds": digits(self.floor_seconds(case)),
@@ -97,6 +98,17 @@ class Measured:
             "rival": case.is_rival,
             **case.figures,
         }
+
+
+def _worked(case: Case) -> dict[str, Any]:
+    """The seconds that the cores worked, with their quartiles; a GPU's work is not in them."""
+    if case.device != "cpu" or not case.times.processor:
+        return {}
+    worked = Times(case.times.processor)
+    return {
+        "processor_seconds": digits(worked.median),
+        "processor_spread": [digits(worked.low), digits(worked.high)],
+    }
 
 
 def _ratio(case: Case, others: Sequence[Case]) -> float | None:

@@ -121,9 +121,14 @@ def training_way(work: Work, device: torch.device) -> Way:
 
 
 class Times(NamedTuple):
-    """The seconds of one unit of work, round by round."""
+    """The seconds of one unit of work, round by round.
+
+    `processor` are those that the cores of this process worked, which other programs on the machine
+    hardly change; it is empty where nobody counted them.
+    """
 
     rounds: tuple[float, ...]
+    processor: tuple[float, ...] = ()
 
     @property
     def median(self) -> float:
@@ -149,21 +154,27 @@ def interleaved(
     for place, (name, way) in enumerate(ways.items()):
         tell(f"{what}: warming up {name}", place, n_all)
         n_calls[name] = _calls_for(effort.seconds_per_round, way)
-    seconds: dict[str, list[float]] = {name: [] for name in ways}
+    taken: dict[str, list[_Taken]] = {name: [] for name in ways}
     for number in range(1, effort.repeats + 1):
         # every other round backwards, so that a steady drift favours nobody
         order = list(ways)[:: 1 if number % 2 else -1]
         for place, name in enumerate(order):
             tell(f"{what}: round {number}, {name}", number * len(ways) + place, n_all)
-            seconds[name].append(timed(ways[name], n_calls[name]))
+            taken[name].append(_timed_units(ways[name], n_calls[name]))
     tell(what, n_all, n_all)
-    return {name: Times(tuple(rounds)) for name, rounds in seconds.items()}
+    return {
+        name: Times(
+            tuple(one.seconds / one.n_units for one in rounds),
+            tuple(one.processor_seconds / one.n_units for one in rounds),
+        )
+        for name, rounds in taken.items()
+    }
 
 
 def timed(way: Way, n_calls: int = 1) -> float:
     """The seconds of one unit of work, over so many calls."""
-    seconds, n_units = _timed_units(way, n_calls)
-    return seconds / n_units
+    taken = _timed_units(way, n_calls)
+    return taken.seconds / taken.n_units
 
 
 def seconds_of(work: Callable[[], object], device: torch.device = CPU) -> float:
@@ -171,14 +182,21 @@ def seconds_of(work: Callable[[], object], device: torch.device = CPU) -> float:
     return timed(Way(once(work), device=device))
 
 
-def _timed_units(way: Way, n_calls: int) -> tuple[float, int]:
-    """The seconds of so many calls, and the work that was done in them."""
+class _Taken(NamedTuple):
+    """What so many calls took, and the work that was done in them."""
+
+    seconds: float
+    processor_seconds: float
+    n_units: int
+
+
+def _timed_units(way: Way, n_calls: int) -> _Taken:
     with way.around():
         synchronize(way.device)
-        started = time.perf_counter()
+        started, worked = time.perf_counter(), time.process_time()
         n_units = sum(way.work() for _ in range(n_calls))
         synchronize(way.device)
-        return time.perf_counter() - started, n_units
+        return _Taken(time.perf_counter() - started, time.process_time() - worked, n_units)
 
 
 def synchronize(device: torch.device) -> None:
@@ -189,9 +207,9 @@ def synchronize(device: torch.device) -> None:
 
 def _calls_for(at_least: float, way: Way) -> int:
     """How many calls take so long; the first call loads and allocates, so it cannot tell."""
-    seconds, _ = _timed_units(way, 1)
+    seconds = _timed_units(way, 1).seconds
     if at_least and (seconds < _LONG or way.device.type == "cuda"):
-        seconds, _ = _timed_units(way, 1)
+        seconds = _timed_units(way, 1).seconds
     return max(1, min(_MOST_CALLS, math.ceil(at_least / max(seconds, 1e-9))))
 
 

@@ -50,7 +50,7 @@ FIRST_TWO = ("gowalla", "yelp2018")
 T2, T3 = "table-effectiveness", "table-ablation"
 F1, F1_CPU = "fig-efficiency", "fig-efficiency-cpu"
 F2, F3, F45, MORE = "fig-static-adaptive", "fig-dns", "fig-sensitivity", "more-runs"
-_SAME_ON_CPU = "The same where both run eagerly on a CPU (a second reading)"
+_SAME_ON_CPU = "The same by processor time, both run eagerly on a CPU (a second reading)"
 
 
 def _claims() -> Iterator[Claim]:

@@ -1,8 +1,8 @@
 """Figure 1 of the paper: training time and steps to convergence.
 
 Beside the times of the runs stand those on a CPU, where the steps of all methods run eagerly with
-the same loop: steps to convergence, which no device changes, by the time of a step in one run of
-`ratiorec bench step`.
+the same loop: steps to convergence, which no device changes, by the processor time of a step in
+one run of `ratiorec bench step`.
 """
 
 from __future__ import annotations
@@ -259,8 +259,9 @@ def _on_cpu(findings: Findings) -> TableExhibit:
         caption="A second reading of the same runs. On a GPU the steps of some methods are "
         "recorded as CUDA graphs and those of others are not; on a CPU all run eagerly, with the "
         "same loop. The time of a step is from one run of ratiorec bench step for each data set, "
-        "with the presets' own batches; the steps to convergence are those of the runs above, "
-        "which no device changes. Medians; the quartiles of a step are over the rounds.",
+        "with the presets' own batches, and is processor time: that of all cores together, which "
+        "other programs on the machine hardly change. The steps to convergence are those of the "
+        "runs above, which no device changes. Medians; the quartiles of a step are over the rounds.",
         columns=(
             *("steps to convergence", "a step", "its quartiles", "to convergence"),
             *("a step / DREGN-CF's", "time / DREGN-CF's"),

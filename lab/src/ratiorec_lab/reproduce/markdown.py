@@ -73,12 +73,12 @@ def _verdicts(verdicts: Sequence[Verdict], titles: Mapping[str, str]) -> Iterato
         return
     table = VerdictTable.of(verdicts, titles)
     yield from ("## Verdict", "", inline(table.caption), "")
-    yield _line(["claim", "in the paper", "verdict", "found", "evidence"])
+    yield _line(["claim", "verdict", "found", "in the paper", "evidence"])
     yield _line([":---"] * 5)
     for row in table.rows:
-        cells = [*map(_escaped, (row.sentence, row.where)), f"**{row.status}**"]
         figures = "<br>".join(map(_escaped, row.figures))
-        yield _line([*cells, figures, f"[{_escaped(row.exhibit)}](#{row.anchor})"])
+        cells = [_escaped(row.sentence), f"**{row.status}**", figures, _escaped(row.where)]
+        yield _line([*cells, f"[{_escaped(row.exhibit)}](#{row.anchor})"])
     yield ""
     for rule in table.rules:
         yield from (inline(rule), "")

@@ -125,7 +125,7 @@ class VerdictTable:
         rows = [
             VerdictRow(
                 one.claim.sentence,
-                one.claim.where,
+                re.sub(r"(Table|Figure) ", "\\1\N{NO-BREAK SPACE}", one.claim.where),
                 one.status,
                 one.figures.split("; "),
                 f"x-{one.claim.exhibit}",
