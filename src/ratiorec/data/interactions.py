@@ -163,7 +163,11 @@ class Interactions:
     @cached_property
     def item_degrees(self) -> NDArray[np.int64]:
         """|U_i⁺|, the number of users of each item."""
-        return np.bincount(self.indices, minlength=self.n_items).astype(np.int64)
+        degrees = np.zeros(self.n_items, np.int64)
+        for start in range(0, self.n_pairs, _PAIRS_AT_ONCE):  # bincount widens what it counts
+            part = self.indices[start : start + _PAIRS_AT_ONCE]
+            degrees += np.bincount(part, minlength=self.n_items)
+        return degrees
 
     @cached_property
     def pair_users(self) -> NDArray[np.int32]:
@@ -262,10 +266,10 @@ class Interactions:
     def sha256(self) -> str:
         """A fingerprint of the pairs and their relative weights, whatever order they came in."""
         digest = hashlib.sha256(f"{self.n_users} {self.n_items}\n".encode())
-        digest.update(self.indptr.astype("<i8").tobytes())
-        digest.update(self.indices.astype("<i4").tobytes())
+        digest.update(np.ascontiguousarray(self.indptr, "<i8"))
+        digest.update(np.ascontiguousarray(self.indices, "<i4"))
         if self.relative_weights is not None:
-            digest.update(self.relative_weights.astype("<f4").tobytes())
+            digest.update(np.ascontiguousarray(self.relative_weights, "<f4"))
         return digest.hexdigest()
 
 
@@ -295,14 +299,13 @@ class Dataset:
                 found="two vocabularies",
                 wanted="test.aligned_to(train.users, train.items)",
             )
-        shared = np.intersect1d(_keys(self.train), _keys(self.test), assume_unique=True)
-        if len(shared):
-            user, item = divmod(int(shared[0]), self.train.n_items)
+        n_shared, first = _shared_pairs(self.train, self.test)
+        if first is not None:
             raise DataError(
                 "test pairs are in the training part",
                 where=f"data set {self.name}",
-                found=f"{len(shared):,} such pairs, the first of user "
-                f"{self.train.users.ids[user]} and item {self.train.items.ids[item]}",
+                found=f"{n_shared:,} such pairs, the first of user "
+                f"{self.train.users.ids[first[0]]} and item {self.train.items.ids[first[1]]}",
                 wanted="no pair in both parts",
             )
 
@@ -324,8 +327,43 @@ def require_trainable(data: Interactions) -> Interactions:
     return data
 
 
-def _keys(data: Interactions) -> NDArray[np.int64]:
-    return data.pair_users.astype(np.int64) * data.n_items + data.indices
+_PAIRS_AT_ONCE = 1 << 24
+
+
+def user_blocks(indptr: NDArray[np.int64], n_pairs: int) -> list[tuple[int, int]]:
+    """Ranges of users who have about so many pairs together; one user is never cut.
+
+    >>> user_blocks(np.array([0, 2, 3, 9, 9]), 3)
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    blocks, start, n_users = [], 0, len(indptr) - 1
+    while start < n_users:
+        end = int(np.searchsorted(indptr, indptr[start] + n_pairs, side="right")) - 1
+        blocks.append((start, min(max(end, start + 1), n_users)))
+        start = blocks[-1][1]
+    return blocks
+
+
+def _shared_pairs(a: Interactions, b: Interactions) -> tuple[int, tuple[int, int] | None]:
+    """How many pairs are in both, and the first of them; block by block, to need little memory."""
+    n_shared, first = 0, None
+    for start, end in user_blocks(a.indptr, _PAIRS_AT_ONCE):
+        keys, wanted = _keys(a, start, end), _keys(b, start, end)
+        places = np.searchsorted(keys, wanted)
+        in_range = places < len(keys)
+        shared = wanted[in_range][keys[places[in_range]] == wanted[in_range]]
+        if first is None and len(shared):
+            user, item = divmod(int(shared[0]), a.n_items)
+            first = (start + user, item)
+        n_shared += len(shared)
+    return n_shared, first
+
+
+def _keys(data: Interactions, start: int, end: int) -> NDArray[np.int64]:
+    """One ascending number for each pair of the users from `start` to before `end`."""
+    indptr = data.indptr[start : end + 1]
+    users = np.repeat(np.arange(end - start), np.diff(indptr))
+    return users * data.n_items + data.indices[indptr[0] : indptr[-1]]
 
 
 def inclusion_probability(

@@ -63,7 +63,11 @@ class RatioSplit:
         require_range("RatioSplit.fraction", self.fraction, above=0, below=1, what=_NO_SHARE)
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator) -> Split:
-        order = np.lexsort((rng.random(data.n_pairs), data.pair_users))
+        return self.by_draws(data, rng.random(data.n_pairs))
+
+    def by_draws(self, data: Interactions, draws: NDArray[Any]) -> Split:
+        """The split in which each user loses the pairs of her highest draws."""
+        order = np.lexsort((draws, data.pair_users))
         quota = _share_of_each_user(data, self.fraction)
         return _parts(data, _last_of_each_user(data, order, quota))
 
@@ -115,11 +119,14 @@ class TimeSplit:
         require_range("TimeSplit.fraction", self.fraction, above=0, below=1, what=_NO_SHARE)
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator | None = None) -> Split:
-        times = np.sort(_first_times(data, splitter="TimeSplit"))
-        n_later = int(np.floor(self.fraction * len(times) + 0.5 + _ROUNDING))
-        last_before_the_latest = np.searchsorted(times, times[-1]) - 1
-        last_kept = min(len(times) - 1 - n_later, last_before_the_latest)
-        return SplitAt(times[max(last_kept, 0)].item())(data, rng=rng)
+        times = first_times(data, splitter="TimeSplit")
+        rank = self.rank_of_cut(len(times), int((times < times.max()).sum()))
+        return SplitAt(np.partition(times, rank)[rank].item())(data, rng=rng)
+
+    def rank_of_cut(self, n_pairs: int, n_before_the_latest: int) -> int:
+        """The place, in the order of time, of the last moment that is kept."""
+        n_later = int(np.floor(self.fraction * n_pairs + 0.5 + _ROUNDING))
+        return max(min(n_pairs - 1 - n_later, n_before_the_latest - 1), 0)
 
 
 @dataclass(frozen=True)
@@ -138,16 +145,23 @@ class SplitAt:
     time: float
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator | None = None) -> Split:
-        times = _first_times(data, splitter="SplitAt")
-        later = times > self.time
-        if later.all() or not later.any():
+        times = first_times(data, splitter="SplitAt")
+        self.require_both_parts(times.min().item(), times.max().item(), data.n_pairs)
+        return self.parts(data)
+
+    def require_both_parts(self, first: float, last: float, n_pairs: int) -> None:
+        """Refuse a cut before the first moment or from the last one on."""
+        if not first <= self.time < last:
             raise DataError(
                 "one part would be empty",
-                where=f"a split of {data.n_pairs:,} pairs after time {self.time}",
-                found=f"timestamps from {times.min()} to {times.max()}",
+                where=f"a split of {n_pairs:,} pairs after time {self.time}",
+                found=f"timestamps from {first} to {last}",
                 wanted="pairs up to the cut and pairs after it",
             )
-        split = _parts(data, later)
+
+    def parts(self, data: Interactions) -> Split:
+        """The split, also where one part is empty."""
+        split = _parts(data, first_times(data, splitter="SplitAt") > self.time)
         train = split.train
         if train.earliest is None or train.timestamps is None:
             return split
@@ -165,14 +179,20 @@ def cut_in_time(
     """
     if at is None and last_days is None:
         return TimeSplit(fraction)
+    times = first_times(data, splitter="--at" if last_days is None else "--last-days")
+    return cut_between(times, np.asarray(data.timestamps).max(), at=at, last_days=last_days)
+
+
+def cut_between(
+    times: NDArray[Any], latest: float, *, at: str | None, last_days: float | None
+) -> SplitAt:
+    """The same where a moment or a number of days is given, of so many times as tell their unit."""
     if at is not None and last_days is not None:
         where, wanted = "--at, --last-days", "one of them"
         raise ConfigError("a split needs one cut", where=where, found="both", wanted=wanted)
-    times = _first_times(data, splitter="--at" if last_days is None else "--last-days")
     if last_days is not None:
         require_range("--last-days", last_days, above=0, what="no days would be held out")
-        latest = float(np.asarray(data.timestamps).max())
-        return SplitAt(latest - last_days * 86_400 * _unit_of(times))
+        return SplitAt(float(latest) - last_days * 86_400 * _unit_of(times))
     return SplitAt(float(np.nextafter(_moment(str(at), times), -np.inf)))
 
 
@@ -300,7 +320,7 @@ def _parts(data: Interactions, is_held_out: NDArray[np.bool_]) -> Split:
     return Split(train, held_out, int((stays & ~leaves).sum()), int((leaves & ~stays).sum()))
 
 
-def _first_times(data: Interactions, *, splitter: str) -> NDArray[Any]:
+def first_times(data: Interactions, *, splitter: str) -> NDArray[Any]:
     """When each pair came first."""
     if data.timestamps is None or not data.n_pairs:
         raise DataError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from ratiorec.data.texts import StoredTexts
 from ratiorec.errors import DataError, UnknownIdError
 
 OnUnknown = Literal["raise", "skip", "fallback"]
@@ -24,14 +26,18 @@ WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]*)(\.0+)?")
 class Vocabulary:
     """The ids of one side, users or items; index i stands for `ids[i]`.
 
-    `ids` is an int64 array or an object array of `str`, without repeats.
+    `ids` is an int64 array or an object array of `str`, without repeats; ids at rest in a training
+    set on disk look like one (`StoredTexts`).
     `names` are optional labels for people, aligned with `ids`.
     `kind` is "user" or "item" and is used in messages only.
+    `by_id` are the indices in ascending order of the ids: with it a look-up is a binary search,
+    where it else is one in a dictionary of all ids.
     """
 
     ids: NDArray[Any]
     kind: str
     names: NDArray[np.object_] | None = None
+    by_id: NDArray[np.integer] | None = None
 
     @classmethod
     def dense(cls, n: int, *, kind: str) -> Vocabulary:
@@ -50,7 +56,8 @@ class Vocabulary:
         return cls(canonical_ids(ids, kind=kind), kind)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "ids", _stored(self.ids, self.kind))
+        if self.by_id is None:  # who has sorted the ids has seen that none repeats
+            object.__setattr__(self, "ids", _stored(self.ids, self.kind))
         if self.names is not None and len(self.names) != len(self.ids):
             raise DataError(
                 f"names do not fit the {self.kind}s",
@@ -80,8 +87,10 @@ class Vocabulary:
         if self.is_dense and isinstance(ids, np.ndarray) and ids.dtype == np.int64:
             wanted: Any = ids
             found = np.where((ids >= 0) & (ids < len(self)), ids, -1)
+        elif self.by_id is not None and _are_integers(self.ids) and _are_integers(ids):
+            wanted, found = ids, self._searched_integers(np.asarray(ids))
         else:
-            wanted = list(ids)
+            wanted = ids if isinstance(ids, StoredTexts) else list(ids)
             found = np.fromiter(map(self._find, wanted), np.int64, len(wanted))
         if on_unknown == "raise" and (found < 0).any():
             unknown = [wanted[place] for place in np.flatnonzero(found < 0)[:3]]
@@ -93,15 +102,32 @@ class Vocabulary:
             )
         return found
 
+    def _searched_integers(self, wanted: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert self.by_id is not None
+        ranks = np.searchsorted(self.ids, wanted, sorter=self.by_id)
+        found = np.asarray(self.by_id[np.minimum(ranks, len(self) - 1)], np.int64)
+        found[self.ids[found] != wanted] = -1
+        return found
+
+    def _place(self, native: Any) -> int:
+        """The index of an id in the form in which ids are stored; -1 where it is unknown."""
+        if self.by_id is None:
+            return self._index.get(native, -1)
+        if isinstance(native, str) == _are_integers(self.ids):
+            return -1
+        rank = bisect.bisect_left(self.by_id, native, key=self.ids.__getitem__)
+        index = int(self.by_id[rank]) if rank < len(self) else -1
+        return index if index >= 0 and self.ids[index] == native else -1
+
     def _find(self, identifier: Any) -> int:
         native = self.native(identifier)
-        index = self._index.get(native, -1)
+        index = self._place(native)
         if index >= 0 or not isinstance(native, str):
             return index
         if UUID_TEXT.fullmatch(native):
-            return self._index.get(native.lower(), -1)  # a UUID means the same in capitals
+            return self._place(native.lower())  # a UUID means the same in capitals
         if whole := WHOLE_NUMBER.fullmatch(native):  # 3 and 3.0 are one id, whichever is stored
-            return self._index.get(whole[1] if whole[2] else f"{native}.0", -1)
+            return self._place(whole[1] if whole[2] else f"{native}.0")
         return index
 
     def native(self, identifier: Any) -> Any:
@@ -121,7 +147,11 @@ class Vocabulary:
 
     def with_names(self, names: Sequence[str]) -> Vocabulary:
         """The same ids, labelled."""
-        return Vocabulary(self.ids, self.kind, np.asarray(names, dtype=object))
+        return Vocabulary(self.ids, self.kind, np.asarray(names, dtype=object), self.by_id)
+
+
+def _are_integers(ids: Any) -> bool:
+    return bool(getattr(ids, "dtype", None) == np.int64)
 
 
 def _as_integer(text: str) -> int | str:

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.data.texts import StoredTexts
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ModelError
 from ratiorec.files import (
@@ -71,15 +72,10 @@ def part_of(arrays: Arrays, prefix: str) -> dict[str, NDArray[Any]]:
     }
 
 
-def _pack_text(name: str, texts: NDArray[Any]) -> dict[str, NDArray[Any]]:
+def _pack_text(name: str, texts: NDArray[Any] | StoredTexts) -> dict[str, NDArray[Any]]:
     """Texts as UTF-8 bytes, and the places where one ends and the next begins."""
-    encoded = [str(text).encode("utf-8", "surrogatepass") for text in texts]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(text) for text in encoded], out=offsets[1:])
-    return {
-        f"{name}.text": np.frombuffer(b"".join(encoded), np.uint8),
-        f"{name}.offsets": offsets,
-    }
+    stored = texts if isinstance(texts, StoredTexts) else StoredTexts.of(list(map(str, texts)))
+    return {f"{name}.text": stored.text, f"{name}.offsets": stored.offsets}
 
 
 def _unpack_text(name: str, arrays: Arrays) -> NDArray[np.object_]:

@@ -128,9 +128,11 @@ def merged_interactions(
         _require_rows(rows, reading)
     n_rows, n_removed = len(rows.users), 0
     if weights is not None and (weighting.repeats == "max" or weights.min() < 0):
-        rows, weights, n_removed = _settled(
-            rows, weights, takes_largest=weighting.repeats == "max", is_text=is_text
+        (_, users), (item_ids, items) = _ids_of(rows, is_text=is_text)
+        is_kept, weights, n_removed = settled(
+            users * len(item_ids) + items, weights, takes_largest=weighting.repeats == "max"
         )
+        rows, weights = rows.select(is_kept), weights[is_kept]
         reading = replace(reading, n_removed=n_removed)
         _require_rows(rows, reading)
     data = _encoded(rows, weights, is_text=is_text)
@@ -248,26 +250,25 @@ def _decayed(weights: NDArray[np.float64], half_lives: NDArray[Any]) -> NDArray[
     return signed
 
 
-def _settled(
-    rows: CheckedRows, weights: NDArray[np.float64], *, takes_largest: bool, is_text: bool
-) -> tuple[CheckedRows, NDArray[np.float64], int]:
-    """Rows whose weights add up to those of their pairs, without the pairs that are taken back.
+def settled(
+    key: NDArray[np.int64], weights: NDArray[np.float64], *, takes_largest: bool
+) -> tuple[NDArray[np.bool_], NDArray[np.float64], int]:
+    """The rows that stay, weights that add up to those of their pairs, and the pairs taken back.
 
-    The row of the largest weight has all of its pair's weight, and the others 0. Rows below 0
-    are gone: they are no interactions, so that their times are none of the pair's.
+    A pair is a number of `key`. The row of the largest weight has all of its pair's weight, and
+    the others 0. Rows below 0 are gone: they are no interactions, so that their times are none of
+    the pair's.
     """
-    (_, users), (item_ids, items) = _ids_of(rows, is_text=is_text)
-    key = users * len(item_ids) + items
     order = np.lexsort((weights, key))
-    starts, weights = starts_of_runs(key[order]), weights[order]
+    starts, ascending = starts_of_runs(key[order]), weights[order]
     lengths = np.diff(starts, append=len(key))
-    totals = np.add.reduceat(weights, starts)
-    is_left = totals > _ROUNDING * np.add.reduceat(np.abs(weights), starts)
+    totals = np.add.reduceat(ascending, starts)
+    is_left = totals > _ROUNDING * np.add.reduceat(np.abs(ascending), starts)
     largest = starts + lengths - 1
-    settled, is_kept = np.zeros(len(key)), np.zeros(len(key), dtype=bool)
-    settled[order[largest]] = weights[largest] if takes_largest else totals
-    is_kept[order] = np.repeat(is_left, lengths) & (weights > 0)
-    return rows.select(is_kept), settled[is_kept], int((~is_left).sum())
+    new, is_kept = np.zeros(len(key)), np.zeros(len(key), dtype=bool)
+    new[order[largest]] = ascending[largest] if takes_largest else totals
+    is_kept[order] = np.repeat(is_left, lengths) & (ascending > 0)
+    return is_kept, new, int((~is_left).sum())
 
 
 def _ids_of(rows: CheckedRows, *, is_text: bool) -> list[tuple[Any, NDArray[np.int64]]]:
