@@ -1,16 +1,22 @@
-"""ratiorec data: look at, fetch and split pairs."""
+"""ratiorec data: look at, fetch, prepare and split pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ratiorec.cli import options as o
+from ratiorec.errors import ConfigError
 
-app = typer.Typer(help="Look at, fetch and split pairs.", no_args_is_help=True)
+if TYPE_CHECKING:
+    from ratiorec.data.interactions import Dataset
+    from ratiorec.data.split import Split
+    from ratiorec.data.stored.splitting import AskedSplit, Counts
+
+app = typer.Typer(help="Look at, fetch, prepare and split pairs.", no_args_is_help=True)
 
 
 @app.command("list", epilog="Example:\n\n  ratiorec data list")
@@ -94,11 +100,19 @@ def fetch(
     typer.echo(str(folder))
 
 
-@app.command(
-    epilog="Examples:\n\n  ratiorec data split clicks.csv -o split\n\n  "
-    "ratiorec data split plays.parquet -o split --by last --n 2\n\n  "
-    "ratiorec data split clicks.csv -o split --at 2026-05-01"
-)
+SPLIT_EXAMPLES = """Examples:
+
+  ratiorec data split clicks.csv -o split
+
+  ratiorec data split plays.parquet -o split --by last --n 2
+
+  ratiorec data split clicks.csv -o split --at 2026-05-01
+
+  ratiorec data split logs -o split --memory-mb 6144
+"""
+
+
+@app.command(epilog=SPLIT_EXAMPLES)
 @o.grouped
 def split(
     data: o.Data,
@@ -110,19 +124,27 @@ def split(
     at: o.At = None,
     last_days: o.LastDays = None,
     seed: Annotated[int, typer.Option(min=0, help="Same seed, same split.")] = 0,
+    memory_mb: Annotated[
+        float | None,
+        typer.Option(
+            help="Stay below, for data larger than memory: Parquet, text, a query or an address "
+            "such as s3://…; writes a training set on disk."
+        ),
+    ] = None,
     source: o.WeightedSource,
 ) -> None:
-    """Hold pairs out and write both parts as a LightGCN folder, the earliest items first.
+    """Hold pairs out and write both parts: a LightGCN folder, or with --memory-mb a training set.
 
     The last pairs of a user are told by timestamps, or else by their order in the source.
     """
-    import numpy as np
-
-    from ratiorec.data.formats import write_lightgcn
-    from ratiorec.data.interactions import Dataset
-    from ratiorec.data.split import LeaveLast, RatioSplit, Split, TimeSplit, cut_in_time
+    from ratiorec.data.split import LeaveLast, RatioSplit, TimeSplit, cut_in_time
+    from ratiorec.data.stored.splitting import AskedSplit
 
     by = o.split_by(by, at, last_days, choices=("ratio", "last", "time"), where="--by")
+    if memory_mb is not None:
+        asked = AskedSplit(by, fraction, n, at, last_days, seed)
+        _prepare(data, output, source, memory_mb=memory_mb, split=asked)
+        return
     splitters: dict[str, Callable[..., Split]] = {
         "ratio": RatioSplit(fraction),
         "last": LeaveLast(n),
@@ -134,17 +156,112 @@ def split(
     o.tell_of_order(dataset, by)
     if by == "time":
         splitters[by] = cut_in_time(dataset.train, fraction, at=at, last_days=last_days)
-    parts = splitters[by](dataset.train, rng=np.random.default_rng(seed))
+    _write_split(dataset, splitters[by], seed, output, by)
+
+
+def _write_split(
+    dataset: Dataset, splitter: Callable[..., Split], seed: int, output: Path, by: str
+) -> None:
+    """Both parts as a LightGCN folder, the earliest items first."""
+    import numpy as np
+
+    from ratiorec.data.formats import write_lightgcn
+    from ratiorec.data.interactions import Dataset
+
+    parts = splitter(dataset.train, rng=np.random.default_rng(seed))
     write_lightgcn(Dataset(dataset.name, parts.train, parts.held_out), output)
     if dataset.train.weights is not None:
         o.say("note: a LightGCN folder holds no weights; fit and compare split a weighted log")
+    _tell_of_split(parts.train.n_pairs, parts.held_out.n_pairs, parts, output, by)
+
+
+def _tell_of_split(
+    n_train: int, n_held_out: int, done: Split | Counts, output: Path, by: str
+) -> None:
     why = "have no pair after the cut" if by == "time" else "had too few pairs"
     typer.echo(
-        f"{parts.train.n_pairs:,} pairs for training and {parts.held_out.n_pairs:,} held out "
-        f"in {output}; {parts.n_users_kept_whole:,} users {why} and stay whole"
+        f"{n_train:,} pairs for training and {n_held_out:,} held out "
+        f"in {output}; {done.n_users_kept_whole:,} users {why} and stay whole"
     )
     if by == "time":
         typer.echo(
-            f"{parts.n_users_unseen:,} users begin after the cut, and {parts.n_repeats:,} training "
+            f"{done.n_users_unseen:,} users begin after the cut, and {done.n_repeats:,} training "
             "pairs come again after it: seen items are not listed, so these are not held out"
         )
+
+
+PREPARE_EXAMPLES = """Examples:
+
+  ratiorec data prepare 'logs/*.parquet' -o training-set --memory-mb 6144
+
+  ratiorec data prepare s3://shop/clicks -o training-set
+
+  ratiorec data prepare tuesday.parquet -o training-set --append
+"""
+
+
+@app.command(epilog=PREPARE_EXAMPLES)
+@o.grouped
+def prepare(
+    data: o.Data,
+    *,
+    output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
+    memory_mb: Annotated[float, typer.Option(help="The memory that may be taken.")] = 4096,
+    append: Annotated[
+        bool,
+        typer.Option("--append", help="Add to the folder: its ids keep their indices."),
+    ] = False,
+    source: o.WeightedSource,
+) -> None:
+    """Write data larger than memory as a training set on disk, which every command takes as DATA.
+
+    The source is Parquet, text with a header, a query, or an address such as s3://… of such files.
+    """
+    _prepare(data, output, source, memory_mb=memory_mb, append=append)
+
+
+def _prepare(
+    data: str,
+    output: Path,
+    source: o.WeightedSource,
+    *,
+    memory_mb: float,
+    split: AskedSplit | None = None,
+    append: bool = False,
+) -> None:
+    from ratiorec.data.formats.merging import Weighting
+    from ratiorec.data.formats.reading import BadRows
+    from ratiorec.data.stored.prepare import prepare as prepare_data
+    from ratiorec.data.stored.source import Asked
+
+    if source.bad_rows_file is not None:
+        raise ConfigError(
+            "bad rows are not written while data are streamed",
+            where="--bad-rows-file",
+            found=str(source.bad_rows_file),
+            wanted="--on-bad-rows skip, whose report counts them and tells the first five",
+        )
+    columns = o.columns_of(source)
+    with o.told_with_flags():
+        weighting = Weighting(**o.weighting_of(source))
+        weighting.require_event_column(columns.event, spelt="columns=Columns(event='NAME')")
+        done = prepare_data(
+            Asked(data, columns, source.sql, source.delimiter, source.header),
+            output,
+            memory_mb=memory_mb,
+            weighting=weighting,
+            bad=BadRows(source.on_bad_rows),  # type: ignore[arg-type]  # it is checked there
+            split=split,
+            append=append,
+        )
+    if done.reading is not None:
+        o.tell_of_reading(done.reading)
+    if done.split is not None:
+        assert split is not None
+        _tell_of_split(done.split.train, done.split.held_out, done.split, output, split.by)
+        return
+    sizes = done.manifest
+    typer.echo(
+        f"{sizes['pairs']['train']:,} pairs of {sizes['users']:,} users and {sizes['items']:,} "
+        f"items in {output}"
+    )

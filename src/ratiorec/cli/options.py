@@ -10,7 +10,8 @@ import re
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
@@ -26,6 +27,7 @@ from ratiorec.errors import (
 )
 
 if TYPE_CHECKING:
+    from ratiorec.data.formats import Columns, Reading
     from ratiorec.data.interactions import Dataset
     from ratiorec.settings import AnySettings
 
@@ -34,8 +36,8 @@ Data = Annotated[
     str,
     typer.Argument(
         metavar="DATA",
-        help="A file, a folder or pattern of table parts, - for standard input, a LightGCN folder, "
-        "or a benchmark's name.",
+        help="A file, a folder or pattern of table parts, - for standard input, a training set on "
+        "disk, a LightGCN folder, or a benchmark's name.",
     ),
 ]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
@@ -185,36 +187,62 @@ class WeightedSource(NewPairsSource):
 def load_data(data: str, source: Source) -> Dataset:
     """The data set that the options describe; what was read of a file is said."""
     from ratiorec.data.benchmarks import load
-    from ratiorec.data.formats import Columns, read_sql
+    from ratiorec.data.formats import read_sql
     from ratiorec.data.interactions import Dataset
 
     options: dict[str, Any] = {
-        "columns": Columns(**{role: _column(source, role) for role in get_type_hints(Columns)}),
-        "event_weights": _event_weights(getattr(source, "event_weights", None)),
-        "half_life": getattr(source, "half_life", None),
-        "repeats": getattr(source, "repeats", None),
+        "columns": columns_of(source),
+        **weighting_of(source),
         "on_bad_rows": source.on_bad_rows,
         "bad_rows_file": source.bad_rows_file,
     }
-    try:
+    with told_with_flags():
         if source.sql is not None:
             dataset = Dataset("query", read_sql(source.sql, data, **options))
         else:
             options |= {"delimiter": source.delimiter, "header": source.header}
             dataset = load(data, data_dir=source.data_dir, **options)
+    if (reading := dataset.train.reading) is not None:
+        if dataset.train.weights is None and not isinstance(source, WeightedSource):
+            reading = replace(reading, repeats="once")  # and no hint at what would not matter
+        tell_of_reading(reading)
+        if reading.n_dropped and source.bad_rows_file is None:
+            say("note: --bad-rows-file FILE writes them to a file")
+    return dataset
+
+
+@contextmanager
+def told_with_flags() -> Iterator[None]:
+    """Let an error of reading name the options of the command line."""
+    try:
+        yield
     except (DataError, ConfigError) as error:
         error.wanted = with_flags(error.wanted)
         error.where = "--repeats" if error.where == "repeats" else error.where
         raise
-    if (reading := dataset.train.reading) is not None:
-        if dataset.train.weights is None and not isinstance(source, WeightedSource):
-            reading = replace(reading, repeats="once")  # and no hint at what would not matter
-        for line in reading.lines():  # names and rows in it may look like arguments
-            is_ours = line.startswith("note: ")
-            say(with_flags(line) if is_ours else line.replace('repeats="sum"', "--repeats sum"))
-        if reading.n_dropped and source.bad_rows_file is None:
-            say("note: --bad-rows-file FILE writes them to a file")
-    return dataset
+
+
+def tell_of_reading(reading: Reading) -> None:
+    """What was read, line by line; names and rows in it may look like arguments."""
+    for line in reading.lines():
+        is_ours = line.startswith("note: ")
+        say(with_flags(line) if is_ours else line.replace('repeats="sum"', "--repeats sum"))
+
+
+def columns_of(source: Source) -> Columns:
+    """Which column is what, as the options say."""
+    from ratiorec.data.formats import Columns
+
+    return Columns(**{role: _column(source, role) for role in get_type_hints(Columns)})
+
+
+def weighting_of(source: Source) -> dict[str, Any]:
+    """What rows and their repeats weigh, as the options say."""
+    return {
+        "event_weights": _event_weights(getattr(source, "event_weights", None)),
+        "half_life": getattr(source, "half_life", None),
+        "repeats": getattr(source, "repeats", None),
+    }
 
 
 def _column(source: Source, role: str) -> str | None:

@@ -24,6 +24,7 @@ from ratiorec.data.registry import (
     InAWheel,
     LocalOnly,
 )
+from ratiorec.data.stored.folder import is_stored, open_stored
 from ratiorec.errors import DataError, DataNotFoundError, DownloadError, unknown_choice
 from ratiorec.files import make_folder
 
@@ -42,7 +43,7 @@ def load(
     bad_rows_file: str | os.PathLike[str] | None = None,
     registry: Mapping[str, Benchmark] = BENCHMARKS,
 ) -> Dataset:
-    """Load files with pairs, a folder in LightGCN form, or a benchmark by its name.
+    """Load files with pairs, a training set on disk, a LightGCN folder, or a benchmark by its name.
 
     A benchmark is looked for in `data_dir`, then in $RATIOREC_DATA, then in the user cache. A
     folder of that name in the working folder comes first, and is a copy of the benchmark like
@@ -70,6 +71,9 @@ def load(
     path = Path(data)
     is_folder = path.is_dir()
     weighting = Weighting(event_weights, half_life, repeats)
+    if is_folder and is_stored(path):
+        weighting.refuse_for(str(data), "a training set on disk", allowed=())
+        return open_stored(path)
     if is_folder and data in registry:
         weighting.refuse_for(str(data), "a benchmark", allowed=("once",))
         return _load_benchmark(registry[str(data)], data_dir)
@@ -88,14 +92,14 @@ def load(
             on_bad_rows=on_bad_rows,
             bad_rows_file=bad_rows_file,
         )
-        return Dataset(_name_of(path), pairs)
+        return Dataset(name_of(path), pairs)
     if isinstance(data, str) and data in registry:
         weighting.refuse_for(data, "a benchmark", allowed=("once",))
         return _load_benchmark(registry[data], data_dir)
     raise _unknown(str(data), registry)
 
 
-def _name_of(path: Path) -> str:
+def name_of(path: Path) -> str:
     """The name of a data set: that of its file, or of the folder that its parts lie in."""
     if str(path) == STDIN:
         return "stdin"

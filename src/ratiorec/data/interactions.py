@@ -266,10 +266,10 @@ class Interactions:
     def sha256(self) -> str:
         """A fingerprint of the pairs and their relative weights, whatever order they came in."""
         digest = hashlib.sha256(f"{self.n_users} {self.n_items}\n".encode())
-        digest.update(np.ascontiguousarray(self.indptr, "<i8"))
-        digest.update(np.ascontiguousarray(self.indices, "<i4"))
+        digest.update(np.ascontiguousarray(self.indptr, "<i8").data)
+        digest.update(np.ascontiguousarray(self.indices, "<i4").data)
         if self.relative_weights is not None:
-            digest.update(np.ascontiguousarray(self.relative_weights, "<f4"))
+            digest.update(np.ascontiguousarray(self.relative_weights, "<f4").data)
         return digest.hexdigest()
 
 

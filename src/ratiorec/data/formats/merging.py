@@ -8,7 +8,7 @@ pair; a pair whose sum is 0 or less is taken back: it is unlabelled like any pai
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -119,13 +119,13 @@ def merged_interactions(
     rows: CheckedRows, weighting: Weighting, reading: Reading, *, is_text: bool = False
 ) -> Interactions:
     """Pairs of rows without faults, with the report of their reading."""
-    reading = _with_span(reading, rows.times, weighting)
-    _require_rows(rows, reading)
+    reading = with_span(reading, rows.times, weighting)
+    require_rows(len(rows.users), reading)
     weights, reading = _row_weights(rows, weighting, reading, is_text=is_text)
     if weights is not None and not (is_some := weights != 0).all():
         reading = replace(reading, n_zero_weight=int((~is_some).sum()))
         rows, weights = rows.select(is_some), weights[is_some]
-        _require_rows(rows, reading)
+        require_rows(len(rows.users), reading)
     n_rows, n_removed = len(rows.users), 0
     if weights is not None and (weighting.repeats == "max" or weights.min() < 0):
         (_, users), (item_ids, items) = _ids_of(rows, is_text=is_text)
@@ -134,14 +134,15 @@ def merged_interactions(
         )
         rows, weights = rows.select(is_kept), weights[is_kept]
         reading = replace(reading, n_removed=n_removed)
-        _require_rows(rows, reading)
+        require_rows(len(rows.users), reading)
     data = _encoded(rows, weights, is_text=is_text)
     n_repeats = n_rows - n_removed - data.n_pairs
     data = replace(data, reading=replace(reading, n_repeats=n_repeats))
     return replace(data, weights=None) if weighting.repeats == "once" else data
 
 
-def _with_span(reading: Reading, times: Times | None, weighting: Weighting) -> Reading:
+def with_span(reading: Reading, times: Times | None, weighting: Weighting) -> Reading:
+    """The report with the first and the last of these times."""
     first, last = (None, None) if times is None else time_span(times.rows, is_date=times.is_date)
     half_life = None if weighting.half_life is None else str(weighting.half_life)
     return replace(
@@ -153,8 +154,9 @@ def _with_span(reading: Reading, times: Times | None, weighting: Weighting) -> R
     )
 
 
-def _require_rows(rows: CheckedRows, reading: Reading) -> None:
-    if len(rows.users):
+def require_rows(n_left: int, reading: Reading) -> None:
+    """Refuse a source of which no row is left."""
+    if n_left:
         return
     found = [counted(reading.n_rows - reading.n_dropped, "row")]
     found += [f"{reading.n_dropped:,} that cannot be used"] if reading.n_dropped else []
@@ -184,7 +186,10 @@ def _row_weights(
         reading = replace(reading, event_weights=given and dict(given), event_rows=counts)
     if weighting.half_life is not None:
         weights = np.ones(len(rows.users)) if weights is None else weights
-        weights = _decayed(weights, _half_lives(rows.times, weighting.half_life, reading))
+        times = rows.times
+        length = length_of_half_life(times, weighting.half_life, reading)
+        assert times is not None
+        weights = decayed(weights, np.asarray((times.rows.max() - times.rows) / length))
     if weights is None and weighting.repeats in ("sum", "max"):
         weights = np.ones(len(rows.users))
     return weights, reading
@@ -195,14 +200,23 @@ def _event_weights(
 ) -> tuple[NDArray[np.float64], dict[str, int]]:
     """The weight of each row's kind of event, and the number of rows of each kind."""
     vocabulary, codes = encode_ids(events, kind="event", is_text=is_text)
-    kinds = [_kind(identifier) for identifier in vocabulary.ids.tolist()]
-    counts: Counter[str] = Counter()
-    for kind, n_rows in zip(kinds, np.bincount(codes, minlength=len(kinds)), strict=True):
-        counts[kind] += int(n_rows)
+    kinds = vocabulary.ids.tolist()
+    n_rows = np.bincount(codes, minlength=len(kinds)).tolist()
+    weights, counts = weights_of_kinds(kinds, n_rows, weighting, reading)
+    return np.array(weights, np.float64)[codes], counts
+
+
+def weights_of_kinds(
+    kinds: Sequence[Any], n_rows: Sequence[int], weighting: Weighting, reading: Reading
+) -> tuple[list[float], dict[str, int]]:
+    """The weight of each kind of event, and the rows of each, kinds that are one put together."""
+    names, counts = [_kind(kind) for kind in kinds], Counter[str]()
+    for name, n in zip(names, n_rows, strict=True):
+        counts[name] += n
     given = weighting.event_weights or {}
     if missing := [kind for kind, _ in counts.most_common() if kind not in given]:
         raise _unweighted(counts, missing, given, reading)
-    return np.array([given[kind] for kind in kinds], np.float64)[codes], dict(counts)
+    return [given[name] for name in names], dict(counts)
 
 
 def _unweighted(
@@ -221,8 +235,8 @@ def _unweighted(
     )
 
 
-def _half_lives(times: Times | None, half_life: str | float, reading: Reading) -> NDArray[Any]:
-    """The age of each row in half-lives, counted back from the latest row."""
+def length_of_half_life(times: Times | None, half_life: str | float, reading: Reading) -> float:
+    """A half-life in the unit of the timestamps, which their first and last are enough to tell."""
     if times is None:
         columns = ", ".join(f"{role} = {name!r}" for role, name in reading.columns.items())
         raise DataError(
@@ -239,14 +253,14 @@ def _half_lives(times: Times | None, half_life: str | float, reading: Reading) -
             if times.is_date
             else ticks_per_second(times.rows, where="half_life", otherwise=otherwise)
         )
-    return np.asarray((times.rows.max() - times.rows) / length)
+    return length
 
 
-def _decayed(weights: NDArray[np.float64], half_lives: NDArray[Any]) -> NDArray[np.float64]:
-    """The weights, halved for each half-life; none that is not 0 becomes 0."""
-    decayed = weights * np.exp2(-np.minimum(half_lives, _MOST_HALF_LIVES))
+def decayed(weights: NDArray[np.float64], half_lives: NDArray[Any]) -> NDArray[np.float64]:
+    """The weights, halved for each half-life of age; none that is not 0 becomes 0."""
+    smaller = weights * np.exp2(-np.minimum(half_lives, _MOST_HALF_LIVES))
     least = np.where(weights == 0, 0.0, np.finfo(np.float64).tiny)
-    signed: NDArray[np.float64] = np.copysign(np.maximum(np.abs(decayed), least), weights)
+    signed: NDArray[np.float64] = np.copysign(np.maximum(np.abs(smaller), least), weights)
     return signed
 
 

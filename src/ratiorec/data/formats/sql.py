@@ -51,7 +51,7 @@ def read_sql(
     weighting = Weighting(event_weights, half_life, repeats)
     weighting.require_event_column(columns.event, spelt="columns=Columns(event='NAME')")
     bad = BadRows(on_bad_rows, None if bad_rows_file is None else Path(bad_rows_file))
-    opened = _sqlalchemy_rows if "://" in url else _duckdb_rows
+    opened = sqlalchemy_rows if "://" in url else _duckdb_rows
     with opened(query, url) as (names, fetch):
         positions = columns.among(names, where="the query")
         gathered: dict[str, list[Any]] = {role: [] for role in positions}
@@ -94,7 +94,8 @@ def _duckdb_rows(query: str, path: str) -> Iterator[_Result]:
 
 
 @contextlib.contextmanager
-def _sqlalchemy_rows(query: str, url: str) -> Iterator[_Result]:
+def sqlalchemy_rows(query: str, url: str) -> Iterator[_Result]:
+    """The columns of a query, and its rows as the server's cursor gives them."""
     sqlalchemy = require_extra("sqlalchemy", "sql", where="read_sql")
     try:
         address = sqlalchemy.make_url(url)

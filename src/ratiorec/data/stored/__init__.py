@@ -1,0 +1,1 @@
+"""Training sets on disk: folders of plain arrays, made in little memory and opened by a map."""
