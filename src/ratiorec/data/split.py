@@ -63,11 +63,10 @@ class RatioSplit:
         require_range("RatioSplit.fraction", self.fraction, above=0, below=1, what=_NO_SHARE)
 
     def __call__(self, data: Interactions, *, rng: np.random.Generator) -> Split:
-        return self.by_draws(data, rng.random(data.n_pairs))
+        return self.by_order(data, np.lexsort((rng.random(data.n_pairs), data.pair_users)))
 
-    def by_draws(self, data: Interactions, draws: NDArray[Any]) -> Split:
-        """The split in which each user loses the pairs of her highest draws."""
-        order = np.lexsort((draws, data.pair_users))
+    def by_order(self, data: Interactions, order: NDArray[np.int64]) -> Split:
+        """Each user loses her last pairs, in an order that keeps the pairs of a user together."""
         quota = _share_of_each_user(data, self.fraction)
         return _parts(data, _last_of_each_user(data, order, quota))
 

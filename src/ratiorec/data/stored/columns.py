@@ -16,6 +16,7 @@ _WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
 _REALS = ("FLOAT", "DOUBLE")
 _WHOLE_FLOATS = 2**53
 _LARGEST = 2**63 - 1
+_WHITE = r"E' \t\n\r\f\v'"  # each is below «!», and few ids are: most are never trimmed
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,11 @@ def column(role: str, called: str, duckdb_type: str, *, is_text: bool) -> Column
 def _identifier(role: str, called: str, duckdb_type: str, *, is_text: bool) -> tuple[str, str, str]:
     kind = kind_of(duckdb_type)
     if kind == "text":
-        missing = MISSING_TEXTS if is_text else {""}
-        listed = ", ".join(text(value) for value in sorted(missing))
         value = f"CAST({called} AS VARCHAR)"
-        empty = rf"regexp_replace({value}, '^\s+|\s+$', '', 'g') IN ({listed})"
-        return kind, value, f"{called} IS NULL OR {empty}"
+        bad = f"{called} IS NULL OR ({value} < '!' AND trim({value}, {_WHITE}) = '')"
+        if is_text:
+            bad += f" OR {value} IN ({', '.join(text(one) for one in sorted(MISSING_TEXTS))})"
+        return kind, value, bad
     if duckdb_type in _INTEGERS:
         return kind, f"CAST({called} AS BIGINT)", f"{called} IS NULL"
     value = f"TRY_CAST({called} AS BIGINT)"

@@ -268,9 +268,7 @@ def _unreachable(address: str, found: str) -> DataError:
 
 def settle_bad_rows(database: Database, rows: Rows, bad: BadRows) -> int:
     """Count the bad rows, tell the first five, and refuse them unless they are to be skipped."""
-    conditions = [column.bad for column in rows.columns.values()]
-    counted = ", ".join(f"count(*) FILTER (WHERE {one})" for one in (rows.bad, *conditions))
-    bad.n, *_ = database.one(f"SELECT {counted} FROM {rows.relation}")
+    (bad.n,) = database.one(f"SELECT count(*) FROM {rows.relation} WHERE {rows.bad}")
     if bad.n:
         for part, row, values, *flags in _first_bad(database, rows):
             column = list(rows.columns.values())[flags.index(True)]
