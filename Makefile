@@ -42,7 +42,7 @@ $(READY): pyproject.toml lab/pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev --group docs -e '.[torch,arrow,serve,sql,plots,ann,onnx,postgres,tensorboard,mlflow,tune]' -e lab
+	$(BIN)/python -m pip install --quiet -c constraints.txt --group dev --group docs -e '.[torch,arrow,serve,sql,plots,ann,onnx,postgres,tensorboard,mlflow,tune,ray]' -e lab
 	# implicit has no wheel for Python 3.12 and newer; its tests skip by name without it
 	-$(BIN)/python -m pip install --quiet -c constraints.txt --only-binary implicit -e '.[rivals]'
 	touch $(READY)

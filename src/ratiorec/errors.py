@@ -15,6 +15,7 @@ RatiorecError
 ├── StoppedError (InterruptedError)     training was stopped and saved on request
 ├── StorageError (OSError)              a file could not be written
 ├── DownloadError (OSError)             a file could not be fetched, or is not the one expected
+├── EngineError (RuntimeError)          a part of the work that failed on every worker it was given
 └── MissingExtraError (ImportError)     an optional dependency is not installed
 
 Each is also the built-in a caller would expect, and each message has four parts:
@@ -46,6 +47,10 @@ class RatiorecError(Exception):
         self.wanted = wanted
         super().__init__(str(self))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """The way from one process to another: exceptions know of positional arguments alone."""
+        return _again, (type(self), self.what, self.where, self.found, self.wanted)
+
     @property
     def message(self) -> str:
         """The four parts as they are."""
@@ -57,6 +62,11 @@ class RatiorecError(Exception):
     def _told(self, spelt: Callable[[str], str]) -> str:
         where, wanted = spelt(self.where), spelt(self.wanted)
         return f"{self.what} (where: {where}; found: {self.found}; wanted: {wanted})"
+
+
+def _again(kind: type[RatiorecError], *parts: str) -> RatiorecError:
+    what, where, found, wanted = parts
+    return kind(what, where=where, found=found, wanted=wanted)
 
 
 def _without_flags(text: str) -> str:
@@ -134,6 +144,10 @@ class StorageError(RatiorecError, OSError):
 
 class DownloadError(RatiorecError, OSError):
     """A file could not be fetched, or is not the one that was expected."""
+
+
+class EngineError(RatiorecError, RuntimeError):
+    """A part of the work failed on every worker of an engine that it was given to."""
 
 
 class MissingExtraError(RatiorecError, ImportError):

@@ -34,6 +34,7 @@ EXTRAS = {  # those of pyproject.toml, as a test sees to
     "ann": Extra("export to a faiss index", ("faiss",)),
     "onnx": Extra("export to ONNX", ("onnx",)),
     "postgres": Extra("lists and vectors in PostgreSQL", ("psycopg",)),
+    "ray": Extra("bulk lists on a Ray cluster: --engine ray", ("ray",)),
     "tensorboard": Extra("--track tensorboard", ("tensorboard",)),
     "mlflow": Extra("--track mlflow", ("mlflow", "sqlalchemy", "alembic")),
     "rivals": Extra("the preset implicit-als", ("implicit",)),

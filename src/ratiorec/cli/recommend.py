@@ -14,6 +14,7 @@ from ratiorec.cli import options as o
 from ratiorec.errors import ConfigError, UnknownIdError
 
 if TYPE_CHECKING:
+    from ratiorec.engines import Engine, Spread
     from ratiorec.model.artifact import Artifact
     from ratiorec.model.query import Query
     from ratiorec.scorers.table import Recommendations
@@ -29,6 +30,8 @@ EXAMPLES = """Examples:
   ratiorec recommend model --users users.txt -o lists.csv
 
   ratiorec recommend model --all -o sqlite:///lists.db --table homepage
+
+  ratiorec recommend model --all -o lists --engine ray --workers 2
 
   ratiorec recommend model --history tea,jam
 
@@ -81,7 +84,7 @@ class SinkGroup:
             "-o",
             "--output",
             help="Parquet or CSV file to write, or a database: sqlite:///FILE, "
-            "postgresql://USER@HOST/NAME.",
+            "postgresql://USER@HOST/NAME; with --engine a folder or its URI.",
         ),
     ] = None
     table: Annotated[
@@ -95,10 +98,30 @@ class SinkGroup:
         typer.Option(min=1, help="Users in a transaction or part; by default 131,072 rows."),
     ] = None
 
-    def sink(self) -> Sink | None:
-        """Where the lists go, if not to standard output."""
+    engine: Annotated[
+        Literal["local", "ray"] | None,
+        typer.Option(help="Who ranks into a folder of parts: this process, or Ray workers."),
+    ] = None
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Ray workers; as many as there are cores for if left.")
+    ] = None
+    worker_cores: Annotated[
+        int, typer.Option(min=1, help="Cores of a Ray worker, around one copy of the model.")
+    ] = 1
+    engine_address: Annotated[
+        str | None,
+        typer.Option(
+            help="A Ray that runs; one on this machine alone if left.",
+            metavar="auto|HOST:PORT|ray://HOST:PORT",
+        ),
+    ] = None
+
+    def sink(self, model: Path) -> Sink | Spread | None:
+        """Where the lists of a model go, if not to standard output."""
         from ratiorec.sinks import sink_of
 
+        if (engine := self._engine()) is not None:
+            return self._spread(engine, model)
         if self.output is not None:
             return sink_of(self.output, self.table)
         if self.table is not None:
@@ -110,20 +133,49 @@ class SinkGroup:
             )
         return None
 
-    def write(self, job: Job, sink: Sink) -> Tally:
+    def _engine(self) -> Engine | None:
+        from ratiorec.engines import OneProcess, RayCluster
+
+        if self.engine == "ray":
+            return RayCluster(self.engine_address, self.workers, self.worker_cores, notify=o.say)
+        if self.workers is not None or self.engine_address is not None or self.worker_cores != 1:
+            raise ConfigError(
+                "only Ray has workers",
+                where="--workers, --worker-cores, --engine-address",
+                found=f"--engine {self.engine}" if self.engine else "no --engine",
+                wanted="--engine ray with them",
+            )
+        return OneProcess() if self.engine == "local" else None
+
+    def _spread(self, engine: Engine, model: Path) -> Spread:
+        from ratiorec.engines import Spread
+        from ratiorec.sinks import Dataset, place_of
+
+        if self.output is None or self.table is not None:
+            raise ConfigError(
+                "an engine writes a folder of parts",
+                where=f"--engine {self.engine}",
+                found="no -o" if self.output is None else f"--table {self.table}",
+                wanted="-o with a folder or its URI, and no --table",
+            )
+        return Spread(Dataset(place_of(self.output)), engine, model)
+
+    def write(self, job: Job, sink: Sink | Spread) -> Tally:
         """Write the lists, saying what was found and what is kept."""
         from ratiorec.cli.progress import users_bar
+        from ratiorec.engines import Spread, spread_lists
         from ratiorec.sinks import write_lists
 
         with users_bar("users") as progress:
-            return write_lists(
-                job,
-                sink,
-                resume=self.resume,
-                users_at_a_time=self.block_users,
-                progress=progress,
-                notify=o.say,
-            )
+            options: dict[str, Any] = {
+                "resume": self.resume,
+                "users_at_a_time": self.block_users,
+                "progress": progress,
+                "notify": o.say,
+            }
+            if isinstance(sink, Spread):
+                return spread_lists(job, sink, **options)
+            return write_lists(job, sink, **options)
 
 
 @o.grouped
@@ -153,7 +205,7 @@ def recommend(
             found=f"{sum(given)} of them",
             wanted="exactly one of them",
         )
-    sink = out.sink()
+    sink = out.sink(model)
     artifact = Artifact.load(model)
     query = asked.query(len(artifact.items))
     _tell_of_denied(artifact, query)
@@ -210,7 +262,7 @@ def _list_length(k: int | None, n_items: int) -> int:
 
 
 def _put_out_histories(
-    lists: Recommendations, history: list[str], sink: Sink | None, *, json: bool
+    lists: Recommendations, history: list[str], sink: Sink | Spread | None, *, json: bool
 ) -> None:
     """Lists of new users, who are called by their place in the query."""
     from ratiorec.sinks import Tally
@@ -224,7 +276,7 @@ def _put_out_histories(
     _print_summary(tally, sink, json=json)
 
 
-def _write_file(lists: Recommendations, sink: Sink, what: str) -> None:
+def _write_file(lists: Recommendations, sink: Sink | Spread, what: str) -> None:
     """Lists that are no job of known users: a table of a database could not go on with them."""
     from ratiorec.sinks import FileOfParts
 
@@ -248,7 +300,7 @@ def _require_lists(n_users: int, n_with: int, option: str, values: list[str]) ->
         )
 
 
-def _print_summary(tally: Tally, sink: Sink, *, json: bool) -> None:
+def _print_summary(tally: Tally, sink: Sink | Spread, *, json: bool) -> None:
     """How much there is now, and where."""
     place = sink.describe()
     if json:

@@ -129,12 +129,13 @@ class Artifact:
         query: Query | int | None = None,
         *,
         progress: Progress | None = None,
+        n_threads: int | None = None,
         **options: Unpack[QueryOptions],
     ) -> Iterator[Recommendations]:
-        """What `recommend` gives, in blocks of users that fit the memory."""
+        """What `recommend` gives, in blocks of users that fit the memory; on all cores if left."""
         asked = Query.of(query, **options)
         found = asked.resolve(user_ids, users=self.users, items=self.items)
-        return self._tables(asked, found, progress)
+        return self._tables(asked, found, progress, n_threads)
 
     def recommend_all(
         self,
@@ -314,8 +315,9 @@ class Artifact:
         scorer: Scorer,
         seen: UserItems,
         progress: Progress | None = None,
+        n_threads: int | None = None,
     ) -> Iterator[Ranking]:
-        rank = Exact(self._length(query), query.exclude_seen, query.memory_mb)
+        rank = Exact(self._length(query), query.exclude_seen, query.memory_mb, n_threads)
         scorer, users, seen = with_fallback_users(scorer, found.users, seen, self._popularity)
         return rank.stream(
             scorer, users, seen=seen, allow=found.allow, deny=found.deny, progress=progress
@@ -329,10 +331,14 @@ class Artifact:
         return Recommendations.of(ranking, found.user_ids, self.items)
 
     def _tables(
-        self, query: Query, found: ResolvedQuery, progress: Progress | None
+        self,
+        query: Query,
+        found: ResolvedQuery,
+        progress: Progress | None,
+        n_threads: int | None,
     ) -> Iterator[Recommendations]:
         done = 0
-        for block in self._ranked(query, found, self.scorer, self.seen, progress):
+        for block in self._ranked(query, found, self.scorer, self.seen, progress, n_threads):
             ids = found.user_ids[done : done + len(block.users)]
             done += len(ids)
             yield Recommendations.of(block, ids, self.items)

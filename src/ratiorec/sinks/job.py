@@ -114,7 +114,12 @@ class Job:
         return max(1, ROWS_AT_A_TIME // max(1, min(self.query.k, len(self.model.items))))
 
     def blocks(
-        self, n_done: int, n_users: int, *, progress: Progress | None = None
+        self,
+        n_done: int,
+        n_users: int,
+        *,
+        progress: Progress | None = None,
+        n_threads: int | None = None,
     ) -> Iterator[Block]:
         """The lists of all but the first `n_done` users, `n_users` at a time.
 
@@ -124,7 +129,9 @@ class Job:
         for start in range(n_done, total, n_users):
             ids = self.user_ids[start : start + n_users]
             told = None if progress is None else _shifted(progress, start, total)
-            tables = self.model.recommend_blocks(ids, self.query, progress=told)
+            tables = self.model.recommend_blocks(
+                ids, self.query, progress=told, n_threads=n_threads
+            )
             yield Block(start, ids, _joined(list(tables), like=ids))
 
 
@@ -229,7 +236,7 @@ def write_lists(
     with sink.open(job, resume=resume, notify=notify) as writing:
         if writing.done.n_users:
             notify(f"{writing.done.n_users:,} users were written before; going on after them")
-        with _kept_users_told(writing, len(job.user_ids), notify):
+        with kept_users_told(writing, len(job.user_ids), notify):
             with _behind(writing.write) as write:
                 for block in job.blocks(writing.done.n_users, n_users, progress=progress):
                     write(block)
@@ -237,8 +244,16 @@ def write_lists(
         return writing.done
 
 
+class HasTally(Protocol):
+    """What knows how much is written."""
+
+    @property
+    def done(self) -> Tally: ...
+
+
 @contextmanager
-def _kept_users_told(writing: Writing, total: int, notify: Notify) -> Iterator[None]:
+def kept_users_told(writing: HasTally, total: int, notify: Notify) -> Iterator[None]:
+    """Whatever ends the block early, say what is kept of it."""
     try:
         yield
     except BaseException:

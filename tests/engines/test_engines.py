@@ -1,0 +1,350 @@
+"""What every engine keeps to, and what Ray does when workers, drivers and models fail."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.engines import Engine, OneProcess, RayCluster, Spread, cluster, spread_lists
+from ratiorec.errors import ConfigError, EngineError, MissingExtraError, StorageError
+from ratiorec.model.artifact import Artifact
+from ratiorec.sinks import Dataset, Job, Tally, place_of, sink_of, write_lists
+from support.faulty_work import Fails, KillsItsProcess, WithFault
+from support.sink_places import PulledPlugError, expected, in_parquet, small_model, stop_after
+from support.small_scorers import Maker, blend, inner_product, random_rows, walk
+
+needs_ray = pytest.mark.skipif(
+    importlib.util.find_spec("ray") is None or sys.platform == "win32",
+    reason="needs pip install 'ratiorec[ray]'",
+)
+ENGINES = ["local", pytest.param("ray", marks=needs_ray)]
+N_WORKERS = 2
+
+
+@pytest.fixture(scope="session")
+def ray() -> Iterator[Any]:
+    """The one Ray of this process, started as a command starts it: that takes seconds."""
+    with cluster.connected(n_cores=N_WORKERS) as ray:
+        yield ray
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    if request.param == "local":
+        return OneProcess()
+    request.getfixturevalue("ray")
+    return RayCluster(n_workers=N_WORKERS)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Artifact:
+    found = small_model()
+    found.save(tmp_path / "model")
+    return found
+
+
+@pytest.fixture
+def spread(tmp_path: Path, engine: Engine) -> Spread:
+    return Spread(Dataset(place_of(str(tmp_path / "lists"))), engine, tmp_path / "model")
+
+
+def parts_in(folder: Path) -> dict[tuple[int, int], Path]:
+    """The parts by the users in them, whatever the job."""
+    found = sorted(folder.glob("part-*.parquet"))
+    return {(int(path.name[5:17]), int(path.name[18:30])): path for path in found}
+
+
+@pytest.mark.parametrize("maker", [inner_product, blend, walk], ids=lambda make: make.__name__)
+def test_a_dataset_is_row_for_row_what_one_process_writes(
+    maker: Maker, engine: Engine, tmp_path: Path
+) -> None:
+    seen = random_rows(53, 30)
+    items = Vocabulary(np.array([f"item-{i}" for i in range(30)], object), "item")
+    users = Vocabulary(np.array([f"user-{u}" for u in range(53)], object), "user")
+    model = Artifact(maker(seen, 30), users, items.with_names([f"{i}." for i in range(30)]), seen)
+    model.save(tmp_path / "model")
+    job = Job.of(model, model.users.ids, k=7, deny=["item-3"])
+    spread = Spread(Dataset(place_of(str(tmp_path / "lists"))), engine, tmp_path / "model")
+    tally = spread_lists(job, spread, users_at_a_time=10)
+    assert tally == write_lists(job, sink_of(str(tmp_path / "lists.parquet")))
+    assert list(parts_in(tmp_path / "lists")) == [
+        *((start, start + 10) for start in range(0, 50, 10)),
+        (50, 53),
+    ]
+    assert pq.read_table(tmp_path / "lists").equals(pq.read_table(tmp_path / "lists.parquet"))
+
+
+def test_only_parts_that_are_missing_or_cut_short_are_ranked_again(
+    model: Artifact, spread: Spread, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    ranked: list[tuple[int, int]] = []
+    job, folder = Job.of(model, model.users.ids, 5), tmp_path / "lists"
+    with pytest.raises(PulledPlugError):
+        spread_lists(job, spread, users_at_a_time=7, progress=stop_after(40), notify=said.append)
+    assert said == ["42 of 60 users are written; the same command goes on after them"]
+    assert not (folder / "_SUCCESS").exists()
+    kept = parts_in(folder)
+    lost, cut, *whole = kept
+    kept[lost].unlink()
+    kept[cut].write_bytes(kept[cut].read_bytes()[:-40])
+    written = {span: kept[span].stat().st_mtime_ns for span in whole}
+    n_left = sum(stop - start for start, stop in whole)
+    tally = spread_lists(
+        job,
+        spread,
+        users_at_a_time=1_000,
+        progress=lambda done, total: ranked.append((done, total)),
+        notify=said.append,
+    )
+    assert said[1:] == [
+        "going on in the blocks that were begun with: 7 users",
+        f"{n_left} users were written before; going on with the others",
+    ]
+    assert len(ranked) == 9 - len(whole)
+    assert ranked[-1] == (60, 60)
+    assert {span: parts_in(folder)[span].stat().st_mtime_ns for span in whole} == written
+    assert in_parquet(folder) == expected(model)
+    assert tally == Tally(n_users=60, n_rows=59 * 5, n_without=1)
+    assert json.loads((folder / "_SUCCESS").read_text()) == {"users": 60, "rows": 295}
+
+
+def test_a_finished_job_run_again_ranks_nobody(model: Artifact, spread: Spread) -> None:
+    job, ranked = Job.of(model, model.users.ids, 5), []
+    tally = spread_lists(job, spread)
+    again = spread_lists(job, spread, progress=lambda done, _: ranked.append(done))
+    assert (again, ranked) == (tally, [])
+
+
+def test_users_by_name_are_sent_along_and_unknown_ones_too(
+    model: Artifact, spread: Spread, tmp_path: Path
+) -> None:
+    job = Job.of(model, [*model.users.ids[::3].tolist(), "nobody"], 3, on_unknown="fallback")
+    spread_lists(job, spread, users_at_a_time=8)
+    write_lists(job, sink_of(str(tmp_path / "lists.parquet")))
+    assert pq.read_table(tmp_path / "lists").equals(pq.read_table(tmp_path / "lists.parquet"))
+
+
+def test_a_block_that_fails_is_named_and_the_others_are_kept(
+    model: Artifact, spread: Spread, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    job = Job.of(model, model.users.ids, 5)
+    faulty = Spread(spread.dataset, WithFault(spread.engine, Fails(40)), spread.model)
+    with pytest.raises((EngineError, StorageError), match=r"no room \(where: the moon"):
+        spread_lists(job, faulty, users_at_a_time=20, notify=said.append)
+    assert said == ["40 of 60 users are written; the same command goes on after them"]
+    assert list(parts_in(tmp_path / "lists")) == [(0, 20), (20, 40)]
+    spread_lists(job, spread)
+    assert in_parquet(tmp_path / "lists") == expected(model)
+
+
+# Ray alone
+
+
+@pytest.fixture
+def on_ray(ray: Any, tmp_path: Path) -> Callable[..., Spread]:
+    """A dataset that Ray workers fill, with a fault or without."""
+
+    def made(fault: Any = None, *, model: Path | None = None, **options: Any) -> Spread:
+        engine: Engine = RayCluster(n_workers=N_WORKERS, **options)
+        engine = engine if fault is None else WithFault(engine, fault)
+        folder = tmp_path / "model" if model is None else model
+        return Spread(Dataset(place_of(str(tmp_path / "lists"))), engine, folder)
+
+    return made
+
+
+@needs_ray
+def test_a_worker_that_is_killed_loses_and_repeats_no_user(
+    on_ray: Callable[..., Spread], model: Artifact, tmp_path: Path
+) -> None:
+    said: list[str] = []
+    spread = on_ray(KillsItsProcess(16, tmp_path / "killed"), notify=said.append)
+    tally = spread_lists(Job.of(model, model.users.ids, 5), spread, users_at_a_time=8)
+    assert (tmp_path / "killed").exists()
+    (told,) = said
+    assert told.startswith("the block of users 17 to 24 failed (")
+    assert tally == Tally(n_users=60, n_rows=59 * 5, n_without=1)
+    assert in_parquet(tmp_path / "lists") == expected(model)
+
+
+@needs_ray
+def test_a_block_is_tried_as_often_as_was_asked_for(
+    on_ray: Callable[..., Spread], model: Artifact
+) -> None:
+    said: list[str] = []
+    spread = on_ray(Fails(0), n_attempts=2, notify=said.append)
+    with pytest.raises(EngineError, match="the block of users 1 to 60 failed, 2 times"):
+        spread_lists(Job.of(model, model.users.ids, 5), spread)
+    (told,) = said
+    assert "another worker tries again" in told
+
+
+@needs_ray
+def test_a_model_that_workers_cannot_read_or_that_is_another_ends_the_job_by_name(
+    on_ray: Callable[..., Spread], model: Artifact, tmp_path: Path
+) -> None:
+    job = Job.of(model, model.users.ids, 5)
+    spread = on_ray(model=tmp_path / "absent", n_attempts=1)
+    with pytest.raises(EngineError, match=r"a worker could not start.*there is no model"):
+        spread_lists(job, spread)
+    small_model(n_items=39).save(tmp_path / "other")
+    spread = on_ray(model=tmp_path / "other", n_attempts=1)
+    with pytest.raises(EngineError, match="a worker has found another model"):
+        spread_lists(job, spread)
+    assert parts_in(tmp_path / "lists") == {}
+
+
+@needs_ray
+def test_workers_of_another_version_are_refused(
+    on_ray: Callable[..., Spread], model: Artifact, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cluster, "__version__", "0.0.9")
+    with pytest.raises(ConfigError, match=r"another version of ratiorec.*wanted: 0\.0\.9"):
+        spread_lists(Job.of(model, model.users.ids, 5), on_ray())
+
+
+@needs_ray
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_ray_of_ones_own_listens_to_this_machine_alone_and_has_no_dashboard(ray: Any) -> None:
+    own = {int(pid) for pid in os.listdir("/proc") if pid.isdigit() and _is_below(int(pid))}
+    sockets = {name for pid in own for name in _sockets_of(pid)}
+    heard = [
+        fields[1]
+        for table in ("/proc/net/tcp", "/proc/net/tcp6")
+        for fields in map(str.split, Path(table).read_text().splitlines()[1:])
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets
+    ]
+    assert len(heard) > 3  # Ray's own are among them
+    loopback = ("0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000")
+    assert [address for address in heard if address.split(":")[0] not in loopback] == []
+    assert ray.util.get_node_ip_address() == "127.0.0.1"
+    environments = [Path(f"/proc/{pid}/environ") for pid in own - {os.getpid()}]
+    told = [path.read_bytes() for path in environments if path.exists()]
+    assert sum(b"RAY_USAGE_STATS_ENABLED=0" in text for text in told) > 3
+    assert "RAY_USAGE_STATS_ENABLED" not in os.environ
+
+
+def _is_below(pid: int) -> bool:
+    """Whether this is one of the processes that this one has started, itself included."""
+    while pid > 1:
+        if pid == os.getpid():
+            return True
+        try:
+            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            return False
+    return False
+
+
+def _sockets_of(pid: int) -> Iterator[str]:
+    with contextlib.suppress(OSError):
+        for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(OSError):
+                yield os.readlink(descriptor)
+
+
+def command(folder: Path, *words: object) -> subprocess.Popen[str]:
+    """A command that writes the lists of 600 users one by one, in a session of its own."""
+    options = ("--all", "-k", 5, "--block-users", 1, "-o", "lists", "--engine", "ray", *words)
+    return subprocess.Popen(
+        [sys.executable, "-m", "ratiorec.cli", "recommend", "model", *map(str, options)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def wait_until(reached: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+    end = time.monotonic() + 60
+    while not reached():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+@needs_ray
+def test_after_the_driver_is_killed_the_same_job_goes_on_and_no_worker_is_left(
+    on_ray: Callable[..., Spread], tmp_path: Path
+) -> None:
+    model, said = small_model(n_users=600), []
+    model.save(tmp_path / "model")
+    process = command(tmp_path, "--workers", 1)
+    wait_until(lambda: len(parts_in(tmp_path / "lists")) >= 10, process)
+    process.kill()
+    process.communicate()
+    n_written = len(parts_in(tmp_path / "lists"))
+    assert 10 <= n_written < 600
+    end = time.monotonic() + 20
+    while _in_session(process.pid):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    job = Job.of(model, model.users.ids, 5)
+    spread_lists(job, on_ray(), users_at_a_time=1, notify=said.append)
+    n_kept = int(said[0].split()[0])
+    assert n_written <= n_kept < 600
+    assert said[0] == f"{n_kept} users were written before; going on with the others"
+    assert in_parquet(tmp_path / "lists") == expected(model)
+
+
+def _in_session(leader: int) -> list[int]:
+    """The processes that have not ended, of those a session has."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            state, *fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            if int(fields[2]) == leader and state != "Z":
+                found.append(int(pid))
+    return found
+
+
+@needs_ray
+def test_ctrl_c_ends_in_good_order(ray: Any, tmp_path: Path) -> None:
+    small_model(n_users=600).save(tmp_path / "model")
+    address = ray.get_runtime_context().gcs_address
+    process = command(tmp_path, "--engine-address", address, "--workers", 1)
+    wait_until(lambda: len(parts_in(tmp_path / "lists")) >= 5, process)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (130, "")
+    assert "of 600 users are written; the same command goes on" in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "lists" / "_SUCCESS").exists()
+
+
+def test_without_ray_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'ratiorec\[ray\]'"):
+        RayCluster()
+
+
+@needs_ray
+def test_an_engine_without_workers_is_refused() -> None:
+    with pytest.raises(ConfigError, match="an engine needs workers"):
+        RayCluster(n_workers=0)
+
+
+@needs_ray
+def test_a_ray_that_is_not_there_is_told(tmp_path: Path) -> None:
+    small_model().save(tmp_path / "model")
+    process = command(tmp_path, "--engine-address", "127.0.0.1:1")
+    out, err = process.communicate(timeout=120)
+    assert (process.returncode, out) == (2, "")
+    assert err.splitlines()[-1].startswith("ratiorec: Ray could not be reached (where: ")
