@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from ratiorec.model.artifact import Artifact
@@ -231,3 +232,35 @@ def n_done_in(postgres: PostgresServer, url: str) -> int:
     return max(
         (n for (n,) in postgres.execute("SELECT n_done FROM ratiorec_progress", url)), default=0
     )
+
+
+def test_an_engine_writes_a_folder_of_parts(
+    cli: CommandLine, model: Path, trained: Artifact, tmp_path: Path
+) -> None:
+    words = ("recommend", model, "--all", "-k", 5, "-o", "lists", "--engine", "local")
+    outcome = cli(*words, "--block-users", 25)
+    assert (outcome.code, outcome.out) == (0, "")
+    assert outcome.err == f"300 rows in {tmp_path}/lists\n"
+    lists = trained.recommend(trained.users.ids, 5).to_dicts()
+    assert pq.read_table(tmp_path / "lists").to_pylist() == lists
+    found = cli(*words, "--json").json
+    assert found == {"rows": 300, "users": 60, "folder": f"{tmp_path}/lists"}
+    assert "k = 5 there, 3 asked for" in cli(*words, "-k", 3).refusal
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-o", "lists", "--workers", 2), "only Ray has workers"),
+        (("-o", "lists", "--engine", "local", "--worker-cores", 2), "only Ray has workers"),
+        (("--engine", "local"), "an engine writes a folder of parts"),
+        (("--engine", "local", "-o", "lists", "--table", "x"), "an engine writes a folder"),
+        (("--engine", "local", "-o", "postgresql://ada:sesame@db/x"), "names no store"),
+    ],
+)
+def test_options_that_no_engine_fits_are_refused(
+    cli: CommandLine, model: Path, words: tuple[object, ...], told: str
+) -> None:
+    refused = cli("recommend", model, "--all", *words).refusal
+    assert told in refused
+    assert "sesame" not in refused

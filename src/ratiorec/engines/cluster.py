@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import re
 import signal
+import socket
 import threading
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
@@ -24,7 +26,9 @@ _ALONE = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # as there: listen to this machine and no other
 }
 _STORE_BYTES = 100 * 2**20  # for what Ray hands about: blocks are ranges, their lists are files
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SECONDS_OF_SILENCE = 30.0
+_SECONDS_TO_ANSWER = 10.0
 _MOST_OF_A_MESSAGE = 500
 
 
@@ -207,11 +211,19 @@ def _ray(address: str | None) -> Any:
         return require_extra("ray", "ray", where="--engine ray")
 
 
+def _host(address: str | None) -> tuple[str, int] | None:
+    """The machine and port of an address that names them."""
+    found = re.fullmatch(r"(?:ray://)?([^:/]+|\[[0-9A-Fa-f:]+\]):(\d{1,5})", address or "")
+    return None if found is None else (found[1].strip("[]"), int(found[2]))
+
+
 @contextmanager
 def _environment(address: str | None) -> Iterator[None]:
     """Inside, what Ray reads when it is imported and hands on to its processes."""
+    host = _host(address)
+    is_alone = address is None or (host is not None and host[0] in _LOOPBACK)
     old = {name: os.environ.get(name) for name in _ALONE}
-    os.environ.update(_ALONE if address is None else {})
+    os.environ.update(_ALONE if is_alone else {})
     try:
         yield
     finally:
@@ -236,6 +248,8 @@ def connected(address: str | None = None, n_cores: int | None = None) -> Iterato
     }
     options = {"address": "local", **own} if address is None else {"address": address}
     try:
+        if (host := _host(address)) is not None:  # Ray itself would try for minutes
+            socket.create_connection(host, timeout=_SECONDS_TO_ANSWER).close()
         with _environment(address), _same_signals():
             ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, RuntimeError, ValueError, ImportError) as error:
@@ -255,7 +269,7 @@ def connected(address: str | None = None, n_cores: int | None = None) -> Iterato
 
 
 def _require_loopback(address: str) -> None:
-    if address not in ("127.0.0.1", "::1"):
+    if address not in _LOOPBACK:
         raise EngineError(
             "Ray would listen to the network",
             where="this machine",
