@@ -51,12 +51,12 @@ _N_EMPTY = 500
 def main() -> None:
     """Compare, or be one of the processes that are compared."""
     options = parser(__doc__)
-    options.add_argument("--users", type=int, default=60_000)
+    options.add_argument("--users", type=int, default=40_000)
     options.add_argument("--items", type=int, default=40_981)
     options.add_argument("--dimension", type=int, default=64)
-    options.add_argument("--pairs", type=int, default=1_600_000)
+    options.add_argument("--pairs", type=int, default=1_000_000)
     options.add_argument("--k", type=int, default=20)
-    options.add_argument("--block-users", type=int, default=2_500)
+    options.add_argument("--block-users", type=int, default=2_000)
     options.add_argument("--turns", type=int, default=3)
     options.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     options.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
