@@ -216,3 +216,13 @@ def _memory_gib() -> float | None:
         return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1)
     except (ValueError, OSError, AttributeError):
         return None
+
+
+def is_rank() -> bool:
+    """Whether torchrun has started this process."""
+    return "TORCHELASTIC_RUN_ID" in os.environ and "RANK" in os.environ
+
+
+def is_restarted() -> bool:
+    """Whether torchrun starts it again, after some process was lost."""
+    return is_rank() and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0

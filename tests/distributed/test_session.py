@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec.distributed.session import LOST, is_restarted, require_team
+from ratiorec.distributed.session import LOST, require_team
 from ratiorec.errors import ConfigError
+from ratiorec.machine import is_restarted
 from ratiorec.model.artifact import Artifact
 from ratiorec.presets import PRESETS
 from ratiorec.settings import AutoSettings

@@ -88,14 +88,10 @@ class Batch:
     n_sharing: int | None = None  # |U_B| where others list users of it too
     total: Callable[[Tensor], Tensor] = lambda part: part
 
-    @property
-    def share(self) -> float:
-        """The share of the batch's users that are listed here."""
-        return 1.0 if self.n_sharing is None else len(self.users) / self.n_sharing
-
-    def mean(self, values: PerUser) -> Scalar:
-        """What the users listed here add to the mean over the whole batch."""
-        return values.sum() / (self.n_sharing or len(self.users))
+    def mean(self, values: PerUser, plus: Scalar | float = 0.0) -> Scalar:
+        """What the users listed here add to the mean over the batch; `plus` is a mean of theirs."""
+        n_users = self.n_sharing or len(self.users)
+        return values.sum() / n_users + plus * (len(self.users) / n_users)
 
     @property
     def item_groups(self) -> tuple[ItemGroup, ...]:

@@ -87,8 +87,7 @@ def fit(
 ) -> None:
     """Train a model: choose the stopping step on held-out pairs, then refit on all pairs."""
     from ratiorec.config import named_settings, to_table
-    from ratiorec.distributed import session
-    from ratiorec.machine import commit
+    from ratiorec.machine import commit, is_rank, is_restarted
     from ratiorec.model.store import require_replaceable
     from ratiorec.tracking.tracker import tracked
     from ratiorec.training.experiment import find_device
@@ -100,7 +99,9 @@ def fit(
     require_replaceable(output)
     folder = checkpoint_dir or _beside(output, ".checkpoint")
     _require_apart(folder, output)
-    if workers is not None and not session.is_rank():
+    if workers is not None and not is_rank():
+        from ratiorec.distributed import session
+
         session.require_team(settings)
         raise typer.Exit(session.run_as_ranks(sys.argv[1:], workers, say=o.say))
     fit_options = FitOptions(
@@ -110,7 +111,7 @@ def fit(
         max_seconds=max_seconds,
         memory_mb=memory_mb,
         checkpoint_seconds=checkpoint_seconds,
-        resume=resume or session.is_restarted(),
+        resume=resume or is_restarted(),
         log=log or _beside(output, ".training.jsonl"),
     )
     trackers = _trackers(track or ())
@@ -129,9 +130,11 @@ def fit(
                 return
             for tracker in trackers:
                 tracker.finish(model)
-        _save(model, output, chosen)
+        _save(model, output)
     if record is not None:
         _write_record(model, record, validation, started_from)
+    if chosen.checkpoints is not None:
+        chosen.checkpoints.remove()
     summary = _summary(model, output)
     _tell_of_budget(model.card, settings, fit_options)
     if json:
@@ -150,13 +153,15 @@ def _team(
     seed: int,
 ) -> Iterator[tuple[Dataset, Team, FitOptions]]:
     """The data, who fits, and where it keeps checkpoints: this process, or those of torchrun."""
-    from ratiorec.distributed import session
+    from ratiorec.machine import is_rank
     from ratiorec.training.checkpoint import Checkpoints
     from ratiorec.training.team import ALONE
 
-    if not session.is_rank():
+    if not is_rank():
         yield load(), ALONE, replace(options, checkpoints=Checkpoints(folder))
         return
+    from ratiorec.distributed import session
+
     names = ("validation", "refit", "validation_by", "max_seconds")
     alike = {"seed": seed, **{name: getattr(options, name) for name in names}}
     with session.joined(settings, device, folder, load, **alike) as (dataset, team):
@@ -165,13 +170,11 @@ def _team(
         yield dataset, team, replace(options, checkpoints=kept, log=log)
 
 
-def _save(model: Artifact, output: Path, options: FitOptions) -> None:
+def _save(model: Artifact, output: Path) -> None:
     from ratiorec.files import made_folder, sole_writer
 
     with made_folder(output), sole_writer(output, o.say):  # an update may be at work there
         model.save(output)
-    if options.checkpoints is not None:
-        options.checkpoints.remove()
 
 
 def _planned(path: Path) -> BlendSettings:

@@ -25,16 +25,6 @@ LOST = 75  # the exit code of a process whose others are gone: try again
 _SUMMED = (EASE, ItemKNN, LocalEASE, PopularitySolver, Walk)
 
 
-def is_rank() -> bool:
-    """Whether torchrun has started this process."""
-    return "TORCHELASTIC_RUN_ID" in os.environ and "RANK" in os.environ
-
-
-def is_restarted() -> bool:
-    """Whether torchrun starts it again, after some process was lost."""
-    return is_rank() and int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
-
-
 def require_team(settings: AnySettings) -> None:
     """Refuse what several processes cannot fit together.
 

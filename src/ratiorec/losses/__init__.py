@@ -25,7 +25,7 @@ class Loss(ABC):
     waits for the device (`.item()`, a boolean index), and ignores candidates with inclusion 0 and
     positives whose row lies behind the last user: then a GPU replays recorded steps of one shape.
     One that `adds_up_over_users` gives what the users listed in a batch add to the mean over the
-    whole of it (`Batch.mean`, `Batch.share`), so that processes may share a batch.
+    whole of it (`Batch.mean`), so that processes may share a batch.
     """
 
     name: ClassVar[str]

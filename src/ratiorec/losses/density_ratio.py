@@ -276,7 +276,7 @@ class DensityRatio(Loss):
         unlabelled = corrected_mean(users, items, term, bound, backend=self.backend)
         if mixing:
             split, unlabelled = (1 - mixing) * split, (1 - mixing) * unlabelled
-        return batch.mean(split + gain) + batch.share * unlabelled
+        return batch.mean(split + gain, plus=unlabelled)
 
     def _divergence(self) -> tuple[Generator, float]:
         """f, and the share α of positives in the denominator of the ratio (theory: B7)."""

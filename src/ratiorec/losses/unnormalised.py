@@ -35,8 +35,8 @@ class WeightedDRE(Loss):
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
         square, product = _labelled(self, embeddings, batch)
-        labelled = batch.mean(batch.prior * square - 2 * product)
-        return labelled + batch.share * _unlabelled(self, embeddings, batch)
+        unlabelled = _unlabelled(self, embeddings, batch)
+        return batch.mean(batch.prior * square - 2 * product, plus=unlabelled)
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class WeightedPU(Loss):
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
         square, product = _labelled(self, embeddings, batch)
-        labelled = batch.mean(batch.prior * (square - 2 * product))
-        return labelled + batch.share * _unlabelled(self, embeddings, batch)
+        unlabelled = _unlabelled(self, embeddings, batch)
+        return batch.mean(batch.prior * (square - 2 * product), plus=unlabelled)
 
 
 def _labelled(
