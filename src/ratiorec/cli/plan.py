@@ -67,7 +67,7 @@ def _settings(
     from ratiorec.settings import Settings
 
     if preset not in PRESETS:
-        raise unknown_choice("preset", preset, PRESETS, where="--preset")
+        raise unknown_choice("no plan for this preset", preset, PRESETS, where="--preset")
     changes = []
     if dim is not None:
         changes.append(f"encoder.dimension={whole_number('--dim', dim)}")

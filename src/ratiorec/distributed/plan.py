@@ -41,7 +41,7 @@ class Device:
         """
         known = known_devices()
         if name not in known:
-            raise unknown_choice("device", name, known, where="--device")
+            raise unknown_choice("no figures of this device", name, known, where="--device")
         facts = known[name]
         return cls(name, **{**facts, "notes": tuple(facts["notes"])})
 

@@ -35,7 +35,7 @@ from ratiorec_lab.studies.study import parser, tell
 
 N_STEPS = 4
 # every larger array is given back at once, as those above 32 MiB always are: glibc keeps smaller
-# ones for later, which hides what is needed, and costs up to twice the memory where all are small
+# ones for later, which hides what is needed, and takes more memory where all are small
 GIVING_BACK = {"MALLOC_MMAP_THRESHOLD_": str(2**20), "MALLOC_TRIM_THRESHOLD_": str(2**20)}
 DEALING = ("dealt pairs", "items to deal")
 Run = dict[str, Any]
@@ -106,7 +106,7 @@ QUICK = (
 def main() -> None:
     """Measure, fit and predict, or be one of the processes that are measured."""
     options = parser(__doc__)
-    options.add_argument("--quick", action="store_true", help="tiny sizes, for tests")
+    options.add_argument("--quick", action="store_true", help="tiny sizes, to try the study")
     options.add_argument("--runs", type=Path, help="fit again to what such a record has measured")
     options.add_argument("--measure", help=argparse.SUPPRESS)
     asked = options.parse_args()
