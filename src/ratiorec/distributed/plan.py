@@ -1,0 +1,446 @@
+"""What a training by several processes will take: memory, bytes exchanged and seconds, in advance.
+
+Memory and exchange are counted from the code of `shards`, array by array; only the process itself
+is a measured constant. Seconds are counts of work times rates that were fitted to measured steps.
+It needs no torch, so that a plan can be made anywhere.
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from ratiorec.encoders.settings import LightGCN
+from ratiorec.errors import ConfigError, unknown_choice
+from ratiorec.losses.softmax import Softmax
+from ratiorec.settings import Settings, UserBatches
+
+Bytes = dict[str, int]
+"""Bytes by what they hold."""
+Work = dict[str, float]
+"""Work of a rank in a step, by kind; a `Device` has a rate for each."""
+
+FLOAT = INT = 4
+LONG = 8
+_TILE_USERS, _TILE_ITEMS, _BLOCKS = 64, 2048, 4  # of the tiled backends, on a CPU
+_TRITON_SUMS = 2 * 96 * 2**20  # of the unlabelled term on a GPU, at most
+_TRITON_CHUNK = 2**23 * 2  # probabilities of the softmax in 16 bits
+_TABLES_OF_ADAM = 2
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training by `n_ranks` processes; what is counted is the largest share of any of them.
+
+    Pairs are taken to be spread evenly over users and items, which for items is the worst case: a
+    batch then has the most candidates.
+    """
+
+    n_users: int
+    n_items: int
+    n_pairs: int
+    dimension: int
+    n_layers: int
+    n_ranks: int
+    batch_size: int
+    loss: str  # the name of a loss on batches of users
+    normalize: bool = False
+    self_loops: bool = False
+
+    @classmethod
+    def of(cls, settings: Settings, **sizes: int) -> Training:
+        """The training of these settings at these sizes.
+
+        Raises:
+            ConfigError: There are more processes than users, or more pairs than places for them.
+        """
+        encoder, batches = settings.encoder, settings.batches
+        assert isinstance(encoder, LightGCN)
+        assert isinstance(batches, UserBatches)
+        n_users, n_ranks = sizes["n_users"], sizes["n_ranks"]
+        if n_ranks > n_users:
+            raise ConfigError(
+                "there are fewer users than processes",
+                where="--n",
+                found=f"{n_ranks:,} processes for {n_users:,} users",
+                wanted=f"{n_users:,} or fewer",
+            )
+        most = n_users * sizes["n_items"]
+        if sizes["n_pairs"] > most:
+            raise ConfigError(
+                "more pairs than users and items can make",
+                where="--pairs",
+                found=f"{sizes['n_pairs']:,}",
+                wanted=f"{most:,} or fewer",
+            )
+        return cls(
+            **sizes,
+            dimension=encoder.dimension,
+            n_layers=encoder.n_layers,
+            batch_size=batches.batch_size(min(n_users, sizes["n_pairs"])),
+            loss=settings.risk.name,
+            normalize=encoder.normalize,
+            self_loops=encoder.self_loops,
+        )
+
+    @property
+    def n_steps(self) -> int:
+        """Batches in an epoch."""
+        return -(-min(self.n_users, self.n_pairs) // self.batch_size)
+
+    @property
+    def own_users(self) -> int:
+        """Users of a rank; the last may have fewer."""
+        return -(-self.n_users // self.n_ranks)
+
+    @property
+    def own_items(self) -> int:
+        """Rows of the items' table that a rank has."""
+        return -(-self.n_items // self.n_ranks)
+
+    @property
+    def own_pairs(self) -> int:
+        """Pairs of a rank's users."""
+        return -(-self.n_pairs * self.own_users // self.n_users)
+
+    @property
+    def own_batch(self) -> int:
+        """Users of a batch that are a rank's."""
+        return -(-self.batch_size // self.n_ranks)
+
+    @property
+    def own_positives(self) -> int:
+        """Pairs of these users."""
+        return round(self.own_batch * self.n_pairs / self.n_users)
+
+    @property
+    def n_candidates(self) -> int:
+        """Items that any user of a batch has."""
+        missed = (1 - 1 / self.n_items) ** (self.batch_size * self.n_pairs / self.n_users)
+        return max(1, round(self.n_items * (1 - missed)))
+
+    @property
+    def n_scored(self) -> int:
+        """Items that a user of the batch is scored with."""
+        return self.n_items if self.loss == Softmax.name else self.n_candidates
+
+    @property
+    def own_table(self) -> int:
+        """Numbers in a rank's rows of both tables."""
+        return (self.own_users + self.own_items) * self.dimension
+
+    @property
+    def all_items(self) -> int:
+        """Numbers in the gathered table of items, of equal parts."""
+        return self.own_items * self.n_ranks * self.dimension
+
+    # ---------------------------------------------------------------- what is exchanged
+
+    @property
+    def bytes_sent(self) -> int:
+        """What a rank sends in a step, as `Ranks.n_bytes` counts it."""
+        n_tables = 4 * self.n_layers + 2  # both passes gather and scatter; so do the whole items
+        rows = (self.n_ranks - 1) * self.own_items * self.dimension * FLOAT
+        return n_tables * rows + 2 * self.n_items + 2 * FLOAT * self._n_totals
+
+    @property
+    def n_messages(self) -> int:
+        """How often ranks have to wait for each other in a step."""
+        return 4 * self.n_layers + 2 + 1 + self._n_totals
+
+    @property
+    def _n_totals(self) -> int:
+        """Numbers that are added up: the loss, and of the softmax what its weights sum to."""
+        return 2 if self.loss == Softmax.name else 1
+
+    # ---------------------------------------------------------------- what is held
+
+    def graph(self, kind: Kind) -> int:
+        """The rows and columns of Â of a rank's users, and the weights of its loops."""
+        values, columns = FLOAT * self.own_pairs, INT * self.own_pairs
+        loops = FLOAT * (self.own_users + self.own_items)
+        if not self.n_layers:
+            return 0
+        if kind == "cpu":  # the columns of one direction are the pairs themselves
+            return 2 * values + columns + loops + INT * (self.own_users + self.n_items)
+        starts = INT * (self.own_users + 1 + self.n_items + 1)
+        return 2 * (values + columns) + loops + starts
+
+    def tables(self) -> Bytes:
+        """What stays on the device from the first step to the last."""
+        own = FLOAT * self.own_table
+        return {"tables": own, "optimiser": _TABLES_OF_ADAM * own}
+
+    def batch(self) -> int:
+        """The tensors of a batch."""
+        per_user, per_candidate, per_positive = LONG + FLOAT, LONG + 2 * FLOAT, 2 * LONG
+        return (
+            per_user * self.own_batch
+            + per_candidate * self.n_candidates
+            + per_positive * self.own_positives
+        )
+
+    def host(self) -> Bytes:
+        """What every process has in the memory of the host: it reads all pairs, and keeps them."""
+        pairs = INT * self.n_pairs + LONG * (self.n_users + 1)
+        ids = LONG * (self.n_users + self.n_items)  # of integers; text takes ten times as much
+        own = LONG * (2 * self.own_users + 1 + 2 * self.n_items)  # places, and degrees
+        everyone = 2 * LONG * self.n_users  # who has pairs, and the order of an epoch
+        dealing = (3 * LONG + 2) * self.n_items + 4 * LONG * self.own_positives
+        return {
+            "pairs": pairs,
+            "ids": ids,
+            "degrees and order of users": own + everyone,
+            "dealing a batch": dealing,
+        }
+
+    def joining(self) -> int:
+        """What the first process takes once more at the end, when it puts the model together."""
+        vectors = self.n_users * self.dimension
+        return FLOAT * (2 * vectors + self.n_items * self.dimension)
+
+    def buffers(self, kind: Kind) -> Bytes:
+        """The most that each moment of a step takes beyond what stays; only one is there at once.
+
+        `gathered items` of a moment are tables of all items, whole or as parts of sums.
+        """
+        moments = (self._scoring(kind), self._gradient_of_items(kind), self._propagating(kind))
+        return max(moments, key=lambda moment: sum(moment.values()))
+
+    @property
+    def _directions(self) -> int:
+        """What cosines keep for the way back: the vectors, and two numbers of each."""
+        rows = self.own_users + self.own_items
+        return self.own_table + 2 * rows if self.normalize else 0
+
+    def _scattering(self, kind: Kind) -> int:
+        """Beyond the sums themselves: padded and sent copies, and the own rows."""
+        padded = self.all_items if self.n_items % self.n_ranks else 0
+        sent = self.all_items if kind == "cpu" and self.n_ranks > 1 else 0  # gloo's own
+        return padded + sent + self.own_items * self.dimension
+
+    def _propagating(self, kind: Kind) -> Bytes:
+        """The way back through the layers, beside the gradients of the penalty."""
+        table, users = self.own_table, self.own_users * self.dimension
+        sums = self.n_items * self.dimension
+        before = table if self.n_layers > 1 else 0
+        copied = self.all_items if kind == "cpu" else 0  # what gloo receives into
+        again = 1 if kind == "cpu" else 2  # torch's product on a GPU holds its result twice
+        gather = self.all_items + max(copied, again * users)
+        scatter = users + max(again * sums, sums + self._scattering(kind))
+        if not self.n_layers:
+            return {"gradients": 2 * FLOAT * table, "layers": 0, "gathered items": 0}
+        layer = before + (0 if gather > scatter else users)
+        rest = gather if gather > scatter else scatter - users
+        return {
+            "gradients": 2 * FLOAT * table,
+            "layers": FLOAT * (table + layer),
+            "gathered items": FLOAT * rest,
+        }
+
+    def _gradient_of_items(self, kind: Kind) -> Bytes:
+        """The gradient of all items, which becomes a sum over ranks."""
+        whole, users = self.n_items * self.dimension, self.own_users * self.dimension
+        listed = self.n_scored * self.dimension
+        positives = self.own_positives * self.dimension
+        adding = listed + (listed if self.n_scored == self.n_items else 0) + positives
+        items = whole + max(adding, self._scattering(kind))
+        return {
+            "gradients": FLOAT * (self.own_table + users + self._directions),
+            "layers": 0,
+            "gathered items": FLOAT * items,
+        }
+
+    def _scoring(self, kind: Kind) -> Bytes:
+        """The loss, whose gradient by vectors is known with its value."""
+        batch, scored = self.own_batch * self.dimension, self.n_scored * self.dimension
+        copied = scored if self.n_scored < self.n_items or self.loss != Softmax.name else batch
+        on_gpu = 0 if kind == "cpu" else (batch + scored) * FLOAT // 2  # copies in 16 bits
+        positives = 2 * self.own_positives * self.dimension if kind == "cpu" else 0
+        return {
+            "gradients": FLOAT * self._directions,
+            "layers": 0,
+            "gathered items": FLOAT * self.all_items,
+            "scores and positives": FLOAT * (copied + scored + 3 * batch + positives)
+            + FLOAT * 12 * self.own_positives
+            + self._tiles(kind)
+            + on_gpu,
+        }
+
+    def _tiles(self, kind: Kind) -> int:
+        if kind == "cuda":
+            return _TRITON_CHUNK if self.loss == Softmax.name else _TRITON_SUMS
+        n_users = min(_TILE_USERS, self.own_batch)
+        n_blocks = min(_BLOCKS, -(-self.own_batch // _TILE_USERS))
+        rooms = 0 if self.loss == Softmax.name else 3 * min(_TILE_ITEMS, self.n_scored)
+        return FLOAT * n_blocks * n_users * (self.n_scored + rooms)
+
+    # ---------------------------------------------------------------- what is done
+
+    def work(self) -> Work:
+        """The work of a rank in a step, in numbers or pairs that are touched."""
+        scored = float(self.own_batch) * self.n_scored
+        table, everything = float(self.own_table), float(self.all_items)
+        n_layers = self.n_layers
+        layers = 2 * (4 + 7 * n_layers) * table  # both ways: begin, add up, divide
+        whole = (2 * (4 * n_layers + 2) + 3) * everything
+        return {
+            "products": scored * self.dimension,
+            f"{self.loss} of pairs": scored,
+            "neighbours": 4.0 * n_layers * self.own_pairs * self.dimension,
+            "rows": 10 * table + layers + whole,
+            "positives": float(self.own_positives) * self.dimension,
+            "dealing": float(self.n_items),
+            "steps": 1.0,
+        }
+
+
+Kind = Literal["cpu", "cuda"]
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where to train: its memory, and seconds for each piece of work, fitted to measured steps."""
+
+    name: str
+    kind: Kind
+    memory_gib: float
+    process_mib: float  # of a process without data, on the device
+    host_process_mib: float  # the same in the memory of the host, where that is another
+    seconds: Mapping[str, float]  # for each piece of work
+    exchange: Mapping[str, float]  # for each byte and message
+    notes: tuple[str, ...]  # where the figures come from, and what was not run
+    errors: Mapping[str, float]  # the largest on sizes that were not fitted
+
+    @classmethod
+    def named(cls, name: str) -> Device:
+        """A device of which there are figures.
+
+        Raises:
+            UnknownChoiceError: There are none.
+        """
+        known = known_devices()
+        if name not in known:
+            raise unknown_choice("device", name, known, where="--device")
+        facts = known[name]
+        return cls(name, **{**facts, "notes": tuple(facts["notes"])})
+
+
+def known_devices() -> dict[str, Any]:
+    """The figures of each device, as `python -m ratiorec_lab.results` writes them."""
+    file = importlib.resources.files("ratiorec.distributed") / "rates.json"
+    found: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return found
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A training on a device."""
+
+    training: Training
+    device: Device
+
+    @cached_property
+    def device_bytes(self) -> Bytes:
+        """The memory of one device, at the most expensive moment of a step."""
+        training, kind = self.training, self.device.kind
+        found = {**training.tables(), "graph": training.graph(kind), "batch": training.batch()}
+        found |= training.buffers(kind)
+        if kind == "cpu":
+            found |= training.host()
+        return found | {"process": round(self.device.process_mib * 2**20)}
+
+    @cached_property
+    def host_bytes(self) -> Bytes:
+        """The memory of the host that one process takes beside its GPU."""
+        if self.device.kind == "cpu":
+            return {}
+        mib = self.device.host_process_mib
+        return {**self.training.host(), "process": round(mib * 2**20)}
+
+    @property
+    def peak(self) -> int:
+        """Bytes of the device in all."""
+        return sum(self.device_bytes.values())
+
+    @property
+    def fits(self) -> bool:
+        """Whether that is less than the device has; processes on a CPU share its memory."""
+        n_sharing = self.training.n_ranks if self.device.kind == "cpu" else 1
+        return n_sharing * self.peak <= self.device.memory_gib * 2**30
+
+    @property
+    def compute_seconds(self) -> float:
+        """What a rank computes in a step."""
+        work, rates = self.training.work(), self.device.seconds
+        return sum(amount * rates.get(kind, 0.0) for kind, amount in work.items())
+
+    @property
+    def exchange_seconds(self) -> float:
+        """What a rank has to say in a step."""
+        rates, training = self.device.exchange, self.training
+        if training.n_ranks == 1:
+            return 0.0
+        return training.bytes_sent * rates["bytes"] + training.n_messages * rates["messages"]
+
+    @property
+    def step_seconds(self) -> float:
+        """Both, one after the other."""
+        return self.compute_seconds + self.exchange_seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, in plain types."""
+        training, device = self.training, self.device
+        return {
+            "device": device.name,
+            "training": vars(training) | {"steps_per_epoch": training.n_steps},
+            "memory": {
+                "parts": self.device_bytes,
+                "total": self.peak,
+                "available": round(device.memory_gib * 2**30),
+                "largest": max(self.device_bytes, key=self.device_bytes.__getitem__),
+                "fits": self.fits,
+            },
+            "host": {
+                "parts": self.host_bytes,
+                "each_process": sum(self.host_bytes.values()),
+                "all_processes": training.n_ranks * sum(self.host_bytes.values()),
+                "first_process_at_the_end": training.joining(),
+            },
+            "exchange": {
+                "bytes_per_step": training.bytes_sent,
+                "messages_per_step": training.n_messages,
+            },
+            "seconds": {
+                "compute": self.compute_seconds,
+                "exchange": self.exchange_seconds,
+                "step": self.step_seconds,
+                "epoch": self.step_seconds * training.n_steps,
+            },
+            "errors": dict(device.errors),
+            "notes": list(device.notes),
+        }
+
+
+def whole_number(where: str, value: float) -> int:
+    """A count that may be written as 1e8.
+
+    Raises:
+        ConfigError: It is no whole number, or below 1.
+
+    >>> whole_number("--users", 1e8)
+    100000000
+    """
+    if not math.isfinite(value) or value != int(value) or value < 1:
+        raise ConfigError(
+            "a size is no count",
+            where=where,
+            found=f"{value:g}",
+            wanted="a whole number, 1 or more; 1e8 is one",
+        )
+    return int(value)
