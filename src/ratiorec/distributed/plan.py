@@ -295,7 +295,8 @@ class Training:
             "neighbours": 4.0 * n_layers * self.own_pairs * self.dimension,
             "rows": 10 * table + layers + whole,
             "positives": float(self.own_positives) * self.dimension,
-            "dealing": float(self.n_items),
+            "dealt pairs": float(self.own_positives),
+            "items to deal": float(self.n_items),
             "steps": 1.0,
         }
 

@@ -1,15 +1,13 @@
 """What `ratiorec plan` says, held against what trainings by several processes take.
 
-    python -m ratiorec_lab.studies plan
-    python -m ratiorec_lab.studies.plan --device h200
+    python -m ratiorec_lab.studies.plan
 
-On a CPU every size is trained for a few steps in fresh processes, one for each rank, with one
+Every size is trained for a few steps in fresh processes, one for each rank, with one
 thread each. Memory is the peak of a process with all that is in it; what a process holds without
 data is the one constant that is fitted. Seconds are of the processor, least of some steps: what
 the thread that trains takes is compute, what the others take is exchange, so that neighbours on
-the machine matter little; seconds by the clock stand beside them. Rates are fitted to some sizes
-and tried on four others. Of the H200 there are records of single processes: rates are fitted to
-the steps of the target `growth` and tried on what was not fitted; it trains nothing.
+the machine matter little; seconds by the clock stand beside them. Constants are fitted to some sizes
+and tried on four others.
 """
 
 from __future__ import annotations
@@ -107,17 +105,12 @@ QUICK = (
 def main() -> None:
     """Measure, fit and predict, or be one of the processes that are measured."""
     options = parser(__doc__)
-    options.add_argument("--device", choices=("cpu", "h200"), default="cpu")
     options.add_argument("--quick", action="store_true", help="tiny sizes, for tests")
     options.add_argument("--runs", type=Path, help="fit again to what such a record has measured")
     options.add_argument("--measure", help=argparse.SUPPRESS)
     asked = options.parse_args()
     if asked.measure:
         tell(measure_rank(**json.loads(asked.measure)))
-    elif asked.device == "h200":
-        from ratiorec_lab.studies.plan_h200 import from_records
-
-        tell(from_records(Path("results")))
     elif asked.runs:
         tell(fitted_to(json.loads(asked.runs.read_text())["result"]["runs"]))
     else:
@@ -145,6 +138,7 @@ def fitted_to(runs: list[Run]) -> dict[str, Any]:
     return {
         "name": "plan",
         "part": "cpu",
+        "device": "cpu",
         "process_mib": round(process, 1),
         "seconds": seconds,
         "exchange": exchange,
