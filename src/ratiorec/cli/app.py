@@ -21,6 +21,7 @@ from ratiorec.cli import (
     evaluate,
     export,
     fit,
+    plan,
     recommend,
     serve,
     tune,
@@ -172,6 +173,7 @@ app.command(epilog=recommend.EXAMPLES)(recommend.recommend)
 app.command(epilog=recommend.SIMILAR_EXAMPLES)(recommend.similar)
 app.command(epilog=serve.EXAMPLES)(serve.serve)
 app.command(epilog=export.EXAMPLES)(export.export)
+app.command(epilog=plan.EXAMPLES)(plan.plan)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 
 

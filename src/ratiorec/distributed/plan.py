@@ -144,9 +144,18 @@ class Training:
     @property
     def bytes_sent(self) -> int:
         """What a rank sends in a step, as `Ranks.n_bytes` counts it."""
-        n_tables = 4 * self.n_layers + 2  # both passes gather and scatter; so do the whole items
-        rows = (self.n_ranks - 1) * self.own_items * self.dimension * FLOAT
-        return n_tables * rows + 2 * self.n_items + 2 * FLOAT * self._n_totals
+        return self.bytes_of_tables + self.bytes_of_marks + 2 * FLOAT * self._n_totals
+
+    @property
+    def bytes_of_tables(self) -> int:
+        """Of vectors, between devices: both passes gather and scatter, in layers and at the end."""
+        rows = (self.n_ranks - 1) * self.own_items * self.dimension
+        return FLOAT * rows * (4 * self.n_layers + 2)
+
+    @property
+    def bytes_of_marks(self) -> int:
+        """Of which items came up, between hosts."""
+        return 2 * self.n_items
 
     @property
     def n_messages(self) -> int:
@@ -205,11 +214,16 @@ class Training:
         return FLOAT * (2 * vectors + self.n_items * self.dimension)
 
     def buffers(self, kind: Kind) -> Bytes:
-        """The most that each moment of a step takes beyond what stays; only one is there at once.
+        """What the most expensive moment of a step takes beyond what stays.
 
-        `gathered items` of a moment are tables of all items, whole or as parts of sums.
+        `gathered items` are tables of all items, whole or as parts of sums.
         """
-        moments = (self._scoring(kind), self._gradient_of_items(kind), self._propagating(kind))
+        moments = (
+            self._scoring(kind),
+            self._gradient_of_items(kind),
+            self._normalizing(),
+            self._propagating(kind),
+        )
         return max(moments, key=lambda moment: sum(moment.values()))
 
     @property
@@ -234,7 +248,7 @@ class Training:
         gather = self.all_items + max(copied, again * users)
         scatter = users + max(again * sums, sums + self._scattering(kind))
         if not self.n_layers:
-            return {"gradients": 2 * FLOAT * table, "layers": 0, "gathered items": 0}
+            return {"gradients": 2 * FLOAT * table}
         layer = before + (0 if gather > scatter else users)
         rest = gather if gather > scatter else scatter - users
         return {
@@ -242,6 +256,15 @@ class Training:
             "layers": FLOAT * (table + layer),
             "gathered items": FLOAT * rest,
         }
+
+    def _normalizing(self) -> Bytes:
+        """The way back from cosines, beside the gradients of the penalty and what was kept."""
+        if not self.normalize:
+            return {}
+        users, items = self.own_users * self.dimension, self.own_items * self.dimension
+        # of the larger table five: its gradient, by vectors, and what that by lengths is made of
+        here = 5 * max(users, items) + min(users, items)
+        return {"gradients": FLOAT * (self.own_table + self._directions + here)}
 
     def _gradient_of_items(self, kind: Kind) -> Bytes:
         """The gradient of all items, which becomes a sum over ranks."""
@@ -252,7 +275,6 @@ class Training:
         items = whole + max(adding, self._scattering(kind))
         return {
             "gradients": FLOAT * (self.own_table + users + self._directions),
-            "layers": 0,
             "gathered items": FLOAT * items,
         }
 
@@ -264,7 +286,6 @@ class Training:
         positives = 2 * self.own_positives * self.dimension if kind == "cpu" else 0
         return {
             "gradients": FLOAT * self._directions,
-            "layers": 0,
             "gathered items": FLOAT * self.all_items,
             "scores and positives": FLOAT * (copied + scored + 3 * batch + positives)
             + FLOAT * 12 * self.own_positives
@@ -387,7 +408,11 @@ class Plan:
         rates, training = self.device.exchange, self.training
         if training.n_ranks == 1:
             return 0.0
-        return training.bytes_sent * rates["bytes"] + training.n_messages * rates["messages"]
+        return (
+            training.bytes_of_tables * rates["bytes"]
+            + training.bytes_of_marks * rates["bytes of marks"]
+            + training.n_messages * rates["messages"]
+        )
 
     @property
     def step_seconds(self) -> float:

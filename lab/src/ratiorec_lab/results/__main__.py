@@ -1,4 +1,4 @@
-"""Writes the result tables of README and docs, and their images.
+"""Writes the result tables of README and docs, their images, and the figures of `ratiorec plan`.
 
 `python -m ratiorec_lab.results [ROOT]` rewrites them in a clone of the repository; with `--check`
 it only says whether the tables are up to date, by its exit code.
@@ -11,7 +11,7 @@ import functools
 import sys
 from pathlib import Path
 
-from ratiorec_lab.results import auto, install, performance, quality, reproduction, soak
+from ratiorec_lab.results import auto, install, performance, plan, quality, reproduction, soak
 from ratiorec_lab.results.summary import summary_table
 
 
@@ -30,6 +30,7 @@ def pages(root: Path) -> dict[Path, str]:
         docs / "decisions.md": {"telescoping": auto.telescoping_table(results)},
         docs / "bulk.md": {"engines": performance.engines_table(results)},
         docs / "install.md": install.tables(results),
+        docs / "how-to" / "plan.md": plan.tables(results),
         docs / "rivals.md": {
             "rivals": quality.rivals_table(found),
             "alternatives": quality.alternatives_table(results),
@@ -46,7 +47,7 @@ def pages(root: Path) -> dict[Path, str]:
             **reproduction.tables(results),
         },
     }
-    return {
+    written = {
         page: functools.reduce(
             lambda text, named: with_table(text, *named),
             contents.items(),
@@ -54,6 +55,7 @@ def pages(root: Path) -> dict[Path, str]:
         )
         for page, contents in tables.items()
     }
+    return written | {root / plan.RATES: plan.rates(results)}
 
 
 def with_table(text: str, name: str, content: str) -> str:

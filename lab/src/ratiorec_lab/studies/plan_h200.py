@@ -102,6 +102,11 @@ def from_records(folder: Path) -> dict[str, Any]:
         "memory_gib": GIB,
         "seconds": eager | {"neighbours": csr.seconds / n_numbers},
         "exchange": {"bytes": 1 / (NVLINK * SHARE_OF_NVLINK), "messages": MESSAGE},
+        "assumed": {
+            "exchange": f"NVLink 4 at {SHARE_OF_NVLINK:.0%} of the vendor's "
+            f"{NVLINK / 1e9:.0f} GB/s one way, {MESSAGE * 1e6:.0f} µs a message",
+            "memory": f"{PROCESS_MIB:.0f} MiB for CUDA and NCCL",
+        },
         "errors": {"step": max(abs(row["error"]) for row in rows)},
         "sizes": rows,
     }
