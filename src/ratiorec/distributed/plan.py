@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from ratiorec.encoders.settings import LightGCN
-from ratiorec.errors import ConfigError, unknown_choice
+from ratiorec.errors import ConfigError, require_range, unknown_choice
 from ratiorec.losses.softmax import Softmax
 from ratiorec.settings import Settings, UserBatches
 
@@ -31,6 +31,7 @@ _TILE_USERS, _TILE_ITEMS, _BLOCKS = 64, 2048, 4  # of the tiled backends, on a C
 _TRITON_SUMS = 2 * 96 * 2**20  # of the unlabelled term on a GPU, at most
 _TRITON_CHUNK = 2**23 * 2  # probabilities of the softmax in 16 bits
 _TABLES_OF_ADAM = 2
+_MOST = 2**31 - 1  # indices are of 32 bits
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,15 @@ class Training:
         """The training of these settings at these sizes.
 
         Raises:
-            ConfigError: There are more processes than users, or more pairs than places for them.
+            ConfigError: A size is too large, there are more processes than users, or more pairs
+                than places for them.
         """
         encoder, batches = settings.encoder, settings.batches
         assert isinstance(encoder, LightGCN)
         assert isinstance(batches, UserBatches)
         n_users, n_ranks = sizes["n_users"], sizes["n_ranks"]
+        for where, size in (("--users", n_users), ("--items", sizes["n_items"])):
+            require_range(where, size, at_least=1, below=_MOST, what="more than can be numbered")
         if n_ranks > n_users:
             raise ConfigError(
                 "there are fewer users than processes",
@@ -366,6 +370,16 @@ class Plan:
 
     training: Training
     device: Device
+
+    def __post_init__(self) -> None:
+        n_pairs = self.training.own_pairs
+        if self.device.kind == "cuda" and n_pairs > _MOST:
+            raise ConfigError(
+                "more pairs than the graph of one GPU can number",
+                where="--n",
+                found=f"{n_pairs:,} pairs for each of {self.training.n_ranks} processes",
+                wanted=f"processes enough that each has {_MOST:,} or fewer",
+            )
 
     @cached_property
     def device_bytes(self) -> Bytes:

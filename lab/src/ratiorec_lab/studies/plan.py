@@ -37,6 +37,7 @@ N_STEPS = 4
 # every larger array is given back at once, as those above 32 MiB always are: glibc keeps smaller
 # ones for later, which hides what is needed, and costs up to twice the memory where all are small
 GIVING_BACK = {"MALLOC_MMAP_THRESHOLD_": str(2**20), "MALLOC_TRIM_THRESHOLD_": str(2**20)}
+DEALING = ("dealt pairs", "items to deal")
 Run = dict[str, Any]
 
 
@@ -126,9 +127,7 @@ def fitted_to(runs: list[Run]) -> dict[str, Any]:
     process = statistics.median(
         run["peak_mib"] - counted_mib(training_of(run)) for run in known if "peak_mib" in run
     )
-    seconds = fit_rates(
-        [training_of(run).work() for run in known], [run["compute_seconds"] for run in known]
-    )
+    seconds = rates_of_work(known)
     talking = [run for run in known if run["size"]["ranks"] > 1]
     exchange = fit_rates(
         [said(training_of(run)) for run in talking], [run["exchange_seconds"] for run in talking]
@@ -148,6 +147,20 @@ def fitted_to(runs: list[Run]) -> dict[str, Any]:
         "sizes": rows,
         "runs": runs,
     }
+
+
+def rates_of_work(runs: Sequence[Run]) -> dict[str, float]:
+    """The seconds of each piece of work: of dealing by itself, then of what it leaves."""
+    works = [training_of(run).work() for run in runs]
+    dealing = [{kind: work[kind] for kind in (*DEALING, "steps")} for work in works]
+    rates = fit_rates(dealing, [run["dealing_seconds"] for run in runs])
+    left = [
+        run["compute_seconds"] - cost(dealt, rates)
+        for run, dealt in zip(runs, dealing, strict=True)
+    ]
+    others = [{kind: work[kind] for kind in work if kind not in DEALING} for work in works]
+    rest = fit_rates(others, left)
+    return rates | rest | {"steps": rates["steps"] + rest["steps"]}
 
 
 def training_of(run: Run) -> Training:
@@ -300,10 +313,16 @@ def steps(size: Size, own: Any, ranks: Any) -> dict[str, float]:
         after = time.perf_counter(), time.process_time(), time.thread_time(), ranks.n_bytes
         found.append([b - a for a, b in zip(before, after, strict=True)])
     wall, processor, thread, sent = (min(values) for values in zip(*found[1:], strict=True))
+    dealt, dealing = run.epochs(np.random.default_rng(1)), []
+    for _ in range(min(N_STEPS, run.n_steps)):
+        began = time.thread_time()
+        next(dealt)
+        dealing.append(time.thread_time() - began)
     return {
         "wall_seconds": wall,
         "compute_seconds": thread,
         "exchange_seconds": processor - thread,
+        "dealing_seconds": min(dealing[1:]),
         "bytes_sent": int(sent),
     }
 
