@@ -144,13 +144,15 @@ def test_a_model_is_judged_updated_and_exported(folder: Path) -> None:
 
 
 def test_data_are_described_and_split(folder: Path) -> None:
-    described, _, _, figures = run(
+    described, _, _, figures, planned = run(
         folder,
         "data describe clicks.csv --json",
         "data split clicks.csv -o parts",
         "fit parts --preset ease -o of_parts",
         "evaluate of_parts --data parts --per-user users.csv",
+        "plan --users 1e8 --items 1e7 --pairs 1e9 --n 8",
     )
+    assert "memory of each of 8 processes" in planned.out
     found = json.loads(described.out)
     assert (found["n_users"], found["n_pairs"]) == (30, 180)
     assert "recall@20" in figures.out

@@ -52,6 +52,7 @@ def test_the_commands_are_those_of_the_contract() -> None:
         "evaluate",
         "recommend",
         "similar",
+        "plan",
         "doctor",
     }
 

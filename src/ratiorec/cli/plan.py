@@ -11,7 +11,8 @@ from ratiorec.errors import require_range, unknown_choice
 from ratiorec.plain import text_table
 
 if TYPE_CHECKING:
-    from ratiorec.distributed.plan import Bytes, Plan
+    from ratiorec.distributed.counts import Bytes
+    from ratiorec.distributed.plan import Plan
     from ratiorec.settings import Settings
 
 
@@ -40,7 +41,8 @@ def plan(
     json: o.Json = False,
 ) -> None:
     """Memory, exchange and seconds of a training by several processes, in advance."""
-    from ratiorec.distributed.plan import Device, Plan, Training, whole_number
+    from ratiorec.distributed.counts import Training
+    from ratiorec.distributed.plan import Device, Plan, whole_number
 
     settings = _settings(preset, dim=dim, layers=layers, batch=batch)
     sizes = {"n_users": users, "n_items": items, "n_pairs": pairs, "n_ranks": n}

@@ -6,8 +6,8 @@ Every size is trained for a few steps in fresh processes, one for each rank, wit
 thread each. Memory is the peak of a process with all that is in it; what a process holds without
 data is the one constant that is fitted. Seconds are of the processor, least of some steps: what
 the thread that trains takes is compute, what the others take is exchange, so that neighbours on
-the machine matter little; seconds by the clock stand beside them. Constants are fitted to some sizes
-and tried on four others.
+the machine matter little; seconds by the clock stand beside them. Constants are fitted to some
+sizes and tried on four others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ratiorec.config import named_settings
-from ratiorec.distributed.plan import Bytes, Training, Work
+from ratiorec.distributed.counts import Bytes, Training, Work
 from ratiorec.settings import Settings
 from ratiorec_lab.studies.graph_memory import write_pairs
 from ratiorec_lab.studies.study import parser, tell
@@ -255,10 +255,10 @@ def together(
     """What each rank tells of each size."""
     meeting = str(folder / f"meeting-{len(environment)}")
     asked = {"folder": str(folder), "meeting": meeting, "sizes": [asdict(one) for one in sizes]}
+    command = sys.executable, "-m", "ratiorec_lab.studies.plan", "--measure"
     ranks = [
         subprocess.Popen(
-            [sys.executable, "-m", "ratiorec_lab.studies.plan"]
-            + ["--measure", json.dumps({**asked, "rank": rank})],
+            [*command, json.dumps({**asked, "rank": rank})],
             stdout=subprocess.PIPE,
             env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
         )

@@ -4,8 +4,8 @@
 
 It runs nothing: rates are taken from records under results/, and tried on cases that gave none.
 Kernels are those that a training by several processes launches: the loss by Triton, the layers by
-torch's product with a sparse matrix, steps one by one. What several GPUs say to each other was never
-measured: NVLink is taken at a share of the vendor's figure.
+torch's product with a sparse matrix, steps one by one. What several GPUs say to each other was
+never measured: NVLink is taken at a share of the vendor's figure.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratiorec.distributed.plan import FLOAT, Training, Work
+from ratiorec.distributed.counts import FLOAT, Training, Work
 from ratiorec_lab.studies.plan import cost, fit_rates
 from ratiorec_lab.studies.study import parser, tell
 
@@ -168,7 +168,9 @@ def by_hand(folder: Path, rates: dict[str, float]) -> dict[str, float]:
     """The rates where steps are dealt and launched one by one, by two sizes of batch."""
     small, large = (
         Case(case.record, case.name, case.execution, {**case.size, "batch": batch}, case.seconds)
-        for case, batch in zip(cases(folder, STEP, "dregn-cf", "eager"), GOWALLA_BATCHES, strict=False)
+        for case, batch in zip(
+            cases(folder, STEP, "dregn-cf", "eager"), GOWALLA_BATCHES, strict=False
+        )
     )
     left = [case.seconds - cost(work(case), rates) for case in (small, large)]
     dealt = [work(case)["dealt pairs"] for case in (small, large)]
