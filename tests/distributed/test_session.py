@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import signal
@@ -13,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ratiorec.distributed.session import LOST, require_team
-from ratiorec.errors import ConfigError
+from ratiorec.distributed.session import LOST, require_team, require_torch
+from ratiorec.errors import ConfigError, MissingExtraError
 from ratiorec.machine import is_restarted
 from ratiorec.model.artifact import Artifact
 from ratiorec.presets import PRESETS
@@ -189,6 +190,13 @@ def test_a_wrong_command_starts_no_process(tmp_path: Path) -> None:
         _, err = wrong.communicate(SECONDS)
         assert wrong.returncode == 2
         assert f"found: {named}" in err
+
+
+def test_a_torch_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_torch()
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match="wanted: torch 2.8 or newer"):
+        require_torch()
 
 
 def test_every_preset_is_trained_together_or_refused_by_name() -> None:

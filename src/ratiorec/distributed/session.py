@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import os
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 from ratiorec import __version__
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Dataset
-from ratiorec.errors import ConfigError, require_extra
+from ratiorec.errors import ConfigError, MissingExtraError, require_extra
 from ratiorec.machine import usable_cores
 from ratiorec.settings import AnySettings, Settings, SolverSettings
 from ratiorec.solvers.settings import EASE, ItemKNN, LocalEASE, PopularitySolver, Walk
@@ -46,6 +47,22 @@ def require_team(settings: AnySettings) -> None:
         )
 
 
+def require_torch() -> None:
+    """Refuse a torch that cannot cut a checkpoint anew for another number of processes.
+
+    Raises:
+        MissingExtraError: It is older, or not installed.
+    """
+    torch = require_extra("torch", "torch", where="several processes")
+    if importlib.util.find_spec("torch.distributed.checkpoint.hf_storage") is None:
+        raise MissingExtraError(
+            "torch is too old to train by several processes",
+            where="several processes",
+            found=f"torch {torch.__version__}",
+            wanted="torch 2.8 or newer",
+        )
+
+
 @contextmanager
 def joined(
     settings: AnySettings,
@@ -62,6 +79,7 @@ def joined(
     Raises:
         ConfigError: Processes differ, or the model is not fitted by several.
     """
+    require_torch()
     import torch
 
     from ratiorec.distributed.closed_forms import ClosedFormTeam
@@ -105,7 +123,7 @@ def run_as_ranks(arguments: Sequence[str], n: int, *, say: Callable[[str], None]
 
     Where a process is lost, all start again from the last checkpoint, up to three times.
     """
-    require_extra("torch", "torch", where="--workers")
+    require_torch()
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_cores() // n)))
     logging.getLogger("torch.distributed.elastic").setLevel(logging.CRITICAL)
     words = list(arguments)
