@@ -195,7 +195,7 @@ def test_a_wrong_command_starts_no_process(tmp_path: Path) -> None:
 def test_a_torch_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     require_torch()
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MissingExtraError, match="wanted: torch 2.8 or newer"):
+    with pytest.raises(MissingExtraError, match=r"wanted: torch 2\.8 or newer"):
         require_torch()
 
 
