@@ -15,6 +15,8 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.distributed.distributed_c10d import PrefixStore
+from torch.distributed.rendezvous import rendezvous
 
 from ratiorec import errors
 from ratiorec.errors import ConfigError, LostRankError, RatiorecError
@@ -225,9 +227,9 @@ def _meeting_place() -> dict[str, Any]:
     """
     if os.environ.get("GROUP_WORLD_SIZE") != "1":
         return {}
-    store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))
+    store, rank, size = next(rendezvous("env://", timeout=PATIENCE))
     attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
-    return {"store": dist.PrefixStore(attempt, store), "rank": rank, "world_size": size}
+    return {"store": PrefixStore(attempt, store), "rank": rank, "world_size": size}
 
 
 def rows_of_rank(rank: int, size: int, n: int) -> slice:
