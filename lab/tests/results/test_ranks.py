@@ -37,7 +37,7 @@ def test_ranks_stand_beside_one_process_by_the_rank_that_has_most(tmp_path: Path
     keep(tmp_path, "ranks-gowalla", {**result, "not_run": {"several GPUs": "0 here"}})
     text = tables(tmp_path)["measured-ranks"]
     alone, two = rows(text)
-    assert (alone["R@20"], two["R@20"]) == (".2000", ".2003 (+0.000300)")
+    assert (alone["R@20"], two["R@20"]) == (".2000", ".2003 (+3.0e-04)")
     assert (alone["equal batches"], two["equal batches"]) == ("", "23 of 24")
     assert two["MB of tables, optimiser"] == "4.50 + 2.00"
     assert two["of it talking"] == "25%"

@@ -69,7 +69,7 @@ def _way(run: Record, *, is_first: bool) -> list[str]:
 
     lists = [
         f"{run['test'][name]:.4f}".removeprefix("0")
-        + ("" if is_first else f" ({run['difference'][name]:+.6f})")
+        + ("" if is_first else f" ({run['difference'][name]:+.1e})")
         for name in ("recall@20", "ndcg@20")
     ]
     equal = (
@@ -98,7 +98,7 @@ def kills_table(record: Record) -> str:
             f"{one['kills']} killed in {one['rounds']} trainings",
             f"{one['largest_difference']:.1e} ({one['equal_to_the_bit']} of {one['rounds']} equal "
             "to the bit)",
-            f"{one['largest_difference_of_recall']:.6f}",
+            f"{one['largest_difference_of_recall']:.1e}",
             f"{len(one['half_written'])} of {one['checkpoints_loaded']:,}",
             str(len(one["left_over"])),
         ]
@@ -109,7 +109,7 @@ def kills_table(record: Record) -> str:
             f"{result['processes']} processes stopped, {n} go on",
             f"stopped after epoch {one['epochs_before']:g}",
             f"{one['largest_difference']:.1e}",
-            f"{one['difference_of_recall']:.6f}",
+            f"{one['difference_of_recall']:.1e}",
             *("", ""),
         ]
         for n, one in result["continued_by"].items()

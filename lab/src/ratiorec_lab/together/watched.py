@@ -28,12 +28,11 @@ from ratiorec.batches.users import AnyBatch, Batch, Epochs
 from ratiorec.data.benchmarks import load
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.distributed.ranks import Ranks, rows_of_rank
-from ratiorec.distributed.session import is_rank
 from ratiorec.distributed.team import GradientTeam
 from ratiorec.encoders.settings import LightGCN
 from ratiorec.files import write_json
 from ratiorec.kernels.blocks import deterministic_threads
-from ratiorec.machine import peak_memory_mb
+from ratiorec.machine import is_rank, peak_memory_mb
 from ratiorec.settings import Settings
 from ratiorec.training.experiment import find_device
 from ratiorec.training.loop import GradientTraining
