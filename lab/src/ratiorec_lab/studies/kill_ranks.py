@@ -88,9 +88,10 @@ class Training:
         return start(command, threads_of_each(self.n_ranks))
 
     def found(self) -> Model:
-        """The arrays of the model, and R@20 on the test part."""
+        """What the model has learnt, and R@20 on the test part."""
         header, arrays = read_model(self.model)
-        return dict(arrays), float(header["card"]["test"]["recall@20"])
+        factors = {name: array for name, array in arrays.items() if name.startswith("scorer.")}
+        return factors, float(header["card"]["test"]["recall@20"])
 
     def rank_processes(self) -> dict[int, int]:
         """The processes that train now, by rank."""
