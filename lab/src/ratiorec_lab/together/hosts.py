@@ -26,13 +26,13 @@ def threads_of_each(n_ranks: int) -> int:
 
 def run_alone(*module: str) -> None:
     """A module in a process of its own, which has all cores."""
-    _finish([_start([sys.executable, "-m", *module], threads_of_each(1))])
+    start([sys.executable, "-m", *module], threads_of_each(1)).finish()
 
 
 def run_ranks(n_ranks: int, *module: str) -> None:
     """The same module in so many processes on this host."""
     here = (*TORCHRUN, "--standalone", f"--nproc-per-node={n_ranks}", "-m", *module)
-    _finish([_start(here, threads_of_each(n_ranks))])
+    start(here, threads_of_each(n_ranks)).finish()
 
 
 def run_on_two_hosts(*module: str) -> None:
@@ -49,10 +49,11 @@ def run_on_two_hosts(*module: str) -> None:
                 *("--nproc-per-node=1", "--rdzv-backend=static", f"--master-addr={_ADDRESSES[0]}"),
                 *(f"--master-port={_PORT}", "-m", *module),
             )
-            started = _start(words, threads_of_each(2), GLOO_SOCKET_IFNAME=_LINK)
+            started = start(words, threads_of_each(2), GLOO_SOCKET_IFNAME=_LINK)
             stack.callback(started.process.kill)
             all_started.append(started)
-        _finish(all_started)
+        for started in all_started:
+            started.finish()
 
 
 @contextmanager
@@ -81,26 +82,29 @@ def _ip(*words: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Started:
+class Started:
     """A process, and the file of its output: a pipe that nobody reads would stop it."""
 
     process: subprocess.Popen[bytes]
     output: IO[bytes]
 
+    def finish(self) -> None:
+        """Wait for its good end.
 
-def _start(command: Sequence[str], n_threads: int, **variables: str) -> _Started:
-    environment = os.environ | {"OMP_NUM_THREADS": str(n_threads)} | variables
-    output = tempfile.TemporaryFile()  # noqa: SIM115 read after the process has ended
-    process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
-    return _Started(process, output)
-
-
-def _finish(all_started: Sequence[_Started]) -> None:
-    """Wait for the good end of all."""
-    for started in all_started:
-        code = started.process.wait()
-        with started.output as output:
-            output.seek(0)
-            told = output.read().decode(errors="replace")
+        Raises:
+            RuntimeError: It was none; the end of what the process said is told.
+        """
+        code = self.process.wait()
+        with self.output:
+            self.output.seek(0)
+            told = self.output.read().decode(errors="replace")
         if code:
-            raise RuntimeError(f"{started.process.args!r} ended with {code}: {told[-3000:]}")
+            raise RuntimeError(f"{self.process.args!r} ended with {code}: {told[-3000:]}")
+
+
+def start(command: Sequence[str], n_threads: int, **variables: str) -> Started:
+    """A command with so many threads in each process of its own."""
+    environment = os.environ | {"OMP_NUM_THREADS": str(n_threads)} | variables
+    output = tempfile.TemporaryFile()  # noqa: SIM115 `finish` closes it
+    process = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
+    return Started(process, output)
