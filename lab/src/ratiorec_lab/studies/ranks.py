@@ -24,11 +24,10 @@ from ratiorec.machine import usable_cores
 from ratiorec_lab.bench.step import trained
 from ratiorec_lab.studies.study import parser, tell
 from ratiorec_lab.together.hosts import run_alone, run_on_two_hosts, run_ranks
-from ratiorec_lab.together.watched import Found, Job, found_by
+from ratiorec_lab.together.watched import MIB, Found, Job, found_by
 
 TOLERANCE = 5e-4
 ALONE, HOSTS = "one process", "two hosts"
-MIB = 2**20
 
 
 def main() -> None:

@@ -44,6 +44,7 @@ from ratiorec_lab.bench.random_data import long_tailed_pairs
 from ratiorec_lab.bench.step import bursts, trained
 
 Found = dict[str, Any]
+MIB = 2**20
 
 
 @dataclass(frozen=True)
