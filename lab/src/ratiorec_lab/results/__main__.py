@@ -11,7 +11,7 @@ import functools
 import sys
 from pathlib import Path
 
-from ratiorec_lab.results import auto, install, performance, quality, reproduction, soak
+from ratiorec_lab.results import auto, install, performance, quality, ranks, reproduction, soak
 from ratiorec_lab.results.summary import summary_table
 
 
@@ -40,6 +40,7 @@ def pages(root: Path) -> dict[Path, str]:
         docs / "how-to" / "read-log.md": {
             "larger-than-memory": performance.larger_than_memory_table(results)
         },
+        docs / "how-to" / "many-processes.md": ranks.tables(results),
         docs / "performance.md": performance.tables(results),
         docs / "production.md": {
             "serving": performance.serving_table(results),
@@ -75,7 +76,8 @@ def main() -> int:
     options.add_argument("--check", action="store_true")
     asked = options.parse_args()
     written = pages(asked.root)
-    images = performance.images(asked.root / "results") | soak.images(asked.root / "results")
+    results = asked.root / "results"
+    images = performance.images(results) | soak.images(results) | ranks.images(results)
     if asked.check:
         old = [page for page, text in written.items() if page.read_text("utf-8") != text]
         old += [image for name in images if not (image := asked.root / "docs" / name).exists()]

@@ -243,14 +243,16 @@ def fault_of_checkpoint(training: Training) -> str | None:
     if name is None:
         return None
     try:
-        fault = _fault_of(training.checkpoint / name)
+        fault = _fault_of(training.checkpoint / name, training.n_ranks)
     except Exception as error:
         fault = f"{type(error).__name__}: {error}"
     return fault if training.checkpoint_name() == name else None
 
 
-def _fault_of(folder: Path) -> str:
+def _fault_of(folder: Path, n_ranks: int) -> str:
     json.loads((folder / STATE).read_text(encoding="utf-8"))
+    if (n_shards := len(list(folder.glob("*.safetensors")))) != n_ranks:
+        return f"{n_shards} shards of {n_ranks}"  # what is left of a table is a shorter one
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         reader = hf_storage.HuggingFaceStorageReader(str(folder))
