@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -169,8 +171,29 @@ def test_a_checkpoint_of_other_settings_or_a_damaged_one_is_refused(tmp_path: Pa
     begun(tmp_path, 2, steps=5)
     other = Settings(encoder=LightGCN(4, n_layers=2), batches=UserBatches(16))
     assert "encoder.n_layers = 3" in ended(tmp_path, 2, other)
+    *_, shard = sorted(tmp_path.glob("*/*.safetensors"))
+    shard.write_bytes(shard.read_bytes()[:-1])
+    assert "cannot be read" in ended(tmp_path, 2)
+    shard.unlink()
+    assert "Size mismatch" in ended(tmp_path, 3)
     (tmp_path / CURRENT).write_text("{}", encoding="utf-8")
     assert "cannot be read" in ended(tmp_path, 2)
+
+
+def test_a_rank_that_is_lost_while_all_write_is_told_as_such(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save = kept.state_dict_saver.save
+
+    def save_or_die(*arguments: Any, **options: Any) -> Any:
+        if os.environ["RANK"] == "1":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return save(*arguments, **options)
+
+    monkeypatch.setattr(kept.state_dict_saver, "save", save_or_die)
+    with pytest.raises(AssertionError, match="LostRankError: another process"):
+        begun(tmp_path, 2, steps=3)
+    assert list(tmp_path.iterdir()) == [], "nothing half-written"
 
 
 def test_a_disk_without_room_is_told_before_the_first_step(

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor
 from torch.distributed.checkpoint import api, hf_storage, state_dict_loader, state_dict_saver
 from torch.distributed.device_mesh import init_device_mesh
@@ -53,6 +54,10 @@ class SharedCheckpoints:
         Raises:
             StorageError: A process could not write its part; all of them say so.
         """
+        with self.ranks.loss_told():
+            self._write(progress, arrays)
+
+    def _write(self, progress: FitState, arrays: State) -> None:
         name = self.ranks.from_first(f"{progress.phase}-{os.urandom(4).hex()}")
         new = self.folder / name
         tensors = {key: self._cut(key, torch.from_numpy(array)) for key, array in arrays.items()}
@@ -89,7 +94,10 @@ class SharedCheckpoints:
             CheckpointError: It is of another run, or a process cannot read it.
         """
         name = self.ranks.from_first(self.ranks.together(self._current))
-        return None if name is None else self.ranks.together(lambda: self._read(name, identity))
+        if name is None:
+            return None
+        with self.ranks.loss_told():
+            return self.ranks.together(lambda: self._read(name, identity))
 
     def _current(self) -> str | None:
         """The name of the last checkpoint, as the first process finds it."""
@@ -198,13 +206,14 @@ def _require_there(token: Path) -> None:
 @contextmanager
 def _unreadable(path: Path) -> Iterator[None]:
     """What goes wrong in reading a checkpoint, as one of ours."""
+    known = (OSError, ValueError, KeyError, TypeError, SafetensorError)
     try:
         yield
-    except (OSError, ValueError, KeyError, TypeError, api.CheckpointException) as error:
+    except (*known, api.CheckpointException) as error:
         raise CheckpointError(
             "the checkpoint cannot be read",
             where=str(path),
-            found=f"{type(error).__name__}: {error}".splitlines()[0],
+            found=_cause(error),
             wanted="a checkpoint of several processes; without --resume training starts anew",
         ) from None
 
@@ -223,11 +232,17 @@ def _storage_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, api.CheckpointException) as error:
-        causes: Mapping[int, Any] = getattr(error, "failures", {})
-        told = next((str(cause[0]) for cause in causes.values()), str(error))
         raise StorageError(
             "the checkpoint cannot be written",
             where=str(path),
-            found=told.splitlines()[0] if told else type(error).__name__,
+            found=_cause(error),
             wanted="a place that may be written to and has room",
         ) from error
+
+
+def _cause(error: BaseException) -> str:
+    """What went wrong, of several ranks that of the first."""
+    failures: Mapping[int, Any] = getattr(error, "failures", {})
+    cause = next((failure[0] for failure in failures.values()), error)
+    told = str(cause).strip().splitlines()
+    return f"{type(cause).__name__}: {told[0]}" if told else type(cause).__name__

@@ -191,6 +191,18 @@ class Ranks:
     @contextmanager
     def _talk(self, n_bytes: int) -> Iterator[None]:
         began = time.perf_counter()
+        with self.loss_told():
+            yield
+        self.seconds += time.perf_counter() - began
+        self.n_bytes += n_bytes
+
+    @contextmanager
+    def loss_told(self) -> Iterator[None]:
+        """A rank that is gone, as an error of ours; for work in which torch speaks to the others.
+
+        Raises:
+            LostRankError: It is gone.
+        """
         try:
             yield
         except RuntimeError as error:  # torch has no kind of its own for a connection that is gone
@@ -201,8 +213,6 @@ class Ranks:
                 wanted="the same command with --resume, which goes on from the last checkpoint; "
                 "torchrun --max-restarts and --workers do so by themselves",
             ) from error
-        self.seconds += time.perf_counter() - began
-        self.n_bytes += n_bytes
 
 
 def rows_of_rank(rank: int, size: int, n: int) -> slice:
