@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.distributed.checkpoint import hf_storage, state_dict_loader
+from torch.distributed.checkpoint.api import CheckpointException
 
 from ratiorec.distributed.checkpoint import CURRENT, STATE
 from ratiorec.distributed.session import RESTARTS
@@ -203,13 +204,16 @@ def killed(
 ) -> None:
     """A command that loses so many processes, one after another, unless it ends before."""
     started = training.start()
+    gone: set[int] = set()
     with watched(training, tally):
         for _ in range(n_kills):
+            wait_for_new_ranks(training, gone, started)
             wait_for_checkpoint(training, started)
             time.sleep(rng.uniform(0, longest_wait))
             processes = training.rank_processes()
             if started.process.poll() is not None or len(processes) < training.n_ranks:
                 break
+            gone |= set(processes.values())
             os.kill(processes[rng.randrange(training.n_ranks)], signal.SIGKILL)
             tally.kills += 1
         started.finish()
@@ -244,7 +248,7 @@ def fault_of_checkpoint(training: Training) -> str | None:
         return None
     try:
         fault = _fault_of(training.checkpoint / name, training.n_ranks)
-    except Exception as error:
+    except (Exception, CheckpointException) as error:  # whatever a reader says of it
         fault = f"{type(error).__name__}: {error}"
     return fault if training.checkpoint_name() == name else None
 
@@ -302,6 +306,15 @@ def epochs_in(training: Training) -> float:
     assert name is not None
     state = json.loads((training.checkpoint / name / STATE).read_text(encoding="utf-8"))
     return float(state["position"]["epoch"])
+
+
+def wait_for_new_ranks(training: Training, gone: set[int], started: Started) -> None:
+    """Until all ranks are others than those of which one was killed, or the end of the command."""
+    while started.process.poll() is None:
+        ranks = set(training.rank_processes().values())
+        if len(ranks) == training.n_ranks and not ranks & gone:
+            return
+        time.sleep(0.1)
 
 
 def wait_for_checkpoint(training: Training, started: Started) -> None:
