@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 
 import numpy as np
 import pytest
 import torch
+import torch.distributed as dist
 
 from ratiorec.distributed.ranks import Ranks, rows_of_rank
 from ratiorec.errors import ConfigError, DataError, RatiorecError
@@ -106,3 +108,24 @@ def test_bytes_are_counted_as_a_ring_sends_them() -> None:
 
     for _, n_bytes in on_ranks(2, work):
         assert n_bytes == 2 * (4 * 8 * 4)  # half of the table each way, four bytes a number
+
+
+def test_ranks_that_start_again_do_not_look_for_those_who_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Torchrun keeps its store over restarts, with the addresses of earlier ranks in it."""
+    kept = dist.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    there = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(kept.port), "GROUP_WORLD_SIZE": "1"}
+    for name, value in (there | {"TORCHELASTIC_USE_AGENT_STORE": "True"}).items():
+        monkeypatch.setenv(name, value)
+
+    def work(ranks: Ranks) -> list[int]:
+        ranks.leave()
+        if os.environ["TORCHELASTIC_RESTART_COUNT"] == "1" and ranks.rank == 1:
+            time.sleep(0.3)  # the first rank comes early
+        found = Ranks.join(torch.device("cpu"))
+        return found.everywhere(found.rank)
+
+    for attempt in ("0", "1"):
+        monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", attempt)
+        assert on_ranks(2, work) == [[0, 1]] * 2

@@ -54,7 +54,8 @@ class Ranks:
         n_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
         shared = device.type == "cuda" and n_here > torch.cuda.device_count()
         by_nccl = device.type == "cuda" and not shared
-        dist.init_process_group("cpu:gloo,cuda:nccl" if by_nccl else "gloo", timeout=PATIENCE)
+        backend = "cpu:gloo,cuda:nccl" if by_nccl else "gloo"
+        dist.init_process_group(backend, timeout=PATIENCE, **_meeting_place())
         return cls(device)
 
     def leave(self) -> None:
@@ -213,6 +214,20 @@ class Ranks:
                 wanted="the same command with --resume, which goes on from the last checkpoint; "
                 "torchrun --max-restarts and --workers do so by themselves",
             ) from error
+
+
+def _meeting_place() -> dict[str, Any]:
+    """Where the ranks of this start, and not of one before it, find each other.
+
+    Torchrun keeps one store over its restarts, and a rank that comes early would find there the
+    address of one that is gone. It counts restarts on each machine for itself, so only where there
+    is one machine do all ranks know the same number.
+    """
+    if os.environ.get("GROUP_WORLD_SIZE") != "1":
+        return {}
+    store, rank, size = next(dist.rendezvous("env://", timeout=PATIENCE))
+    attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+    return {"store": dist.PrefixStore(attempt, store), "rank": rank, "world_size": size}
 
 
 def rows_of_rank(rank: int, size: int, n: int) -> slice:
