@@ -11,7 +11,7 @@ import pytest
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import split_for_validation
 from ratiorec.distributed import checkpoint as kept
-from ratiorec.distributed.checkpoint import CURRENT, SharedCheckpoints
+from ratiorec.distributed.checkpoint import SharedCheckpoints
 from ratiorec.distributed.closed_forms import ClosedFormTeam
 from ratiorec.distributed.ranks import Ranks
 from ratiorec.distributed.team import GradientTeam
@@ -20,6 +20,7 @@ from ratiorec.errors import CheckpointError, ConfigError, StorageError
 from ratiorec.machine import Processor
 from ratiorec.settings import Settings, SolverSettings, Training, UserBatches
 from ratiorec.solvers.settings import EASE, ItemKNN, LocalEASE, Walk
+from ratiorec.training.checkpoint import CURRENT, Checkpoints
 from ratiorec.training.fit import FitOptions, FitResult, FitSession, StepTaken
 from ratiorec.training.team import ALONE, Team
 from support.rank_processes import on_ranks
@@ -194,6 +195,18 @@ def test_a_rank_that_is_lost_while_all_write_is_told_as_such(
     with pytest.raises(AssertionError, match="LostRankError: another process"):
         begun(tmp_path, 2, steps=3)
     assert list(tmp_path.iterdir()) == [], "nothing half-written"
+
+
+def test_a_checkpoint_is_not_passed_over_by_the_other_kind_of_fit(tmp_path: Path) -> None:
+    begun(tmp_path / "shared", 2, steps=3)
+    resumed = FitOptions(checkpoints=Checkpoints(tmp_path / "shared"), resume=True)
+    with pytest.raises(CheckpointError, match="one of several processes"):
+        session(SETTINGS, resumed)()
+    watch = Interrupted(3)
+    own = FitOptions(checkpoints=Checkpoints(tmp_path / "own"))
+    with pytest.raises(InterruptedError):
+        session(SETTINGS, own, observe=watch, stop_requested=watch.asks)()
+    assert "one of one process" in ended(tmp_path / "own", 2)
 
 
 def test_a_disk_without_room_is_told_before_the_first_step(

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ratiorec.distributed.checkpoint import CURRENT, SharedCheckpoints
-from ratiorec.training.checkpoint import FitState
+from ratiorec.distributed.checkpoint import SharedCheckpoints
+from ratiorec.training.checkpoint import CURRENT, FitState
 from ratiorec_lab.studies.kill_ranks import (
     Tally,
     Training,

@@ -29,9 +29,16 @@ from ratiorec.distributed.ranks import Ranks
 from ratiorec.errors import CheckpointError, StorageError
 from ratiorec.files import write_json
 from ratiorec.solvers.solver import State
-from ratiorec.training.checkpoint import FitState, header_of, state_from
+from ratiorec.training.checkpoint import (
+    CURRENT,
+    FILE,
+    FitState,
+    header_of,
+    refuse_other_kind,
+    state_from,
+)
 
-CURRENT, STATE = "current.json", "state.json"
+STATE = "state.json"
 _USERS = ("parameter.users", "optimizer.0.exp_avg", "optimizer.0.exp_avg_sq", "best.users")
 _ITEMS = ("parameter.items", "optimizer.1.exp_avg", "optimizer.1.exp_avg_sq")
 
@@ -102,7 +109,10 @@ class SharedCheckpoints:
     def _current(self) -> str | None:
         """The name of the last checkpoint, as the first process finds it."""
         path = self.folder / CURRENT
-        if not self.ranks.is_first or not path.exists():
+        if not self.ranks.is_first:
+            return None
+        if not path.exists():
+            refuse_other_kind(self.folder / FILE, "one process", "the command without --workers")
             return None
         with _unreadable(path):
             return str(json.loads(path.read_text(encoding="utf-8"))["checkpoint"])

@@ -15,6 +15,7 @@ from ratiorec.scorers.scorer import UserItems
 from ratiorec.solvers.solver import State
 
 FILE = "checkpoint.safetensors"
+CURRENT = "current.json"  # which of several processes' checkpoints counts
 MEMBERS = "members.json"
 _MEMBER = ".member.safetensors"
 FORMAT = 3
@@ -75,6 +76,7 @@ class Checkpoints:
 
         path = self.folder / FILE
         if not path.exists():
+            refuse_other_kind(self.folder / CURRENT, "several processes", "--workers 1 or more")
             return None
         try:
             with safe_open(path, framework="np") as file:
@@ -98,6 +100,17 @@ class Checkpoints:
                 for file in (*self.folder.glob(name), *self.folder.glob(f".{name}.*.tmp")):
                     file.unlink(missing_ok=True)
             self.folder.rmdir()
+
+
+def refuse_other_kind(path: Path, whose: str, wanted: str) -> None:
+    """Refuse to begin anew where there is a checkpoint, of whoever cannot be continued so."""
+    if path.exists():
+        raise CheckpointError(
+            f"the checkpoint is one of {whose}",
+            where=str(path.parent),
+            found=path.name,
+            wanted=f"{wanted}, to go on from it; without --resume training starts anew",
+        )
 
 
 def header_of(progress: FitState) -> str:

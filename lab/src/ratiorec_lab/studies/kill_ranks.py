@@ -38,9 +38,10 @@ import torch
 from torch.distributed.checkpoint import hf_storage, state_dict_loader
 from torch.distributed.checkpoint.api import CheckpointException
 
-from ratiorec.distributed.checkpoint import CURRENT, STATE
+from ratiorec.distributed.checkpoint import STATE
 from ratiorec.distributed.session import RESTARTS
 from ratiorec.model.store import read_model
+from ratiorec.training.checkpoint import CURRENT
 from ratiorec_lab.studies.kill_and_resume import SETTINGS, is_log
 from ratiorec_lab.studies.study import parser, tell
 from ratiorec_lab.together.hosts import TORCHRUN, Started, start, threads_of_each
