@@ -10,8 +10,8 @@ import pytest
 from ratiorec.config import named_settings
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.distributed.counts import Training
-from ratiorec.distributed.plan import Device, Plan, known_devices
+from ratiorec.distributed.counts import SharedTraining
+from ratiorec.distributed.plan import Plan, PlannedDevice, known_devices
 from ratiorec.distributed.ranks import Ranks
 from ratiorec.distributed.shards import Population, start_shared
 from ratiorec.errors import ConfigError
@@ -44,8 +44,8 @@ def settings_of(preset: str, n_layers: int = 2, batch: int = 10) -> Settings:
     return settings
 
 
-def training_of(settings: Settings, data: Interactions, n_ranks: int) -> Training:
-    return Training.of(
+def training_of(settings: Settings, data: Interactions, n_ranks: int) -> SharedTraining:
+    return SharedTraining.of(
         settings,
         n_users=data.n_users,
         n_items=data.n_items,
@@ -139,15 +139,15 @@ def test_what_is_sent_in_a_step_is_what_ranks_count(
     assert on_ranks(n_ranks, sent) == [(training.bytes_sent, training.n_messages)] * n_ranks
 
 
-def large(**changes: int) -> Training:
+def large(**changes: int) -> SharedTraining:
     _, settings = named_settings("dregn-cf")
     assert isinstance(settings, Settings)
     sizes = {"n_users": 10**8, "n_items": 10**7, "n_pairs": 10**9, "n_ranks": 8, **changes}
-    return Training.of(settings, **sizes)
+    return SharedTraining.of(settings, **sizes)
 
 
 def test_tables_and_graph_are_cut_and_gathered_items_are_not() -> None:
-    alone, eight = (Plan(large(n_ranks=n), Device.named("h200")) for n in (1, 8))
+    alone, eight = (Plan(large(n_ranks=n), PlannedDevice.named("h200")) for n in (1, 8))
     for name in ("tables", "optimiser", "layers"):
         assert eight.device_bytes[name] * 8 == alone.device_bytes[name]
     assert eight.device_bytes["gathered items"] > alone.training.n_items * 64 * 4
@@ -157,7 +157,7 @@ def test_tables_and_graph_are_cut_and_gathered_items_are_not() -> None:
 
 def test_a_plan_is_the_sum_of_its_parts() -> None:
     for name in known_devices():
-        plan = Plan(large(), Device.named(name))
+        plan = Plan(large(), PlannedDevice.named(name))
         told = json.loads(json.dumps(plan.to_json(), allow_nan=False))
         assert told["memory"]["total"] == sum(told["memory"]["parts"].values())
         seconds = told["seconds"]
@@ -170,14 +170,14 @@ def test_a_plan_is_the_sum_of_its_parts() -> None:
 
 def test_every_piece_of_work_has_a_rate_on_every_device() -> None:
     for name in known_devices():
-        rates = Device.named(name).seconds
+        rates = PlannedDevice.named(name).seconds
         for loss in ("density-ratio", "softmax"):
             assert replace(large(), loss=loss).work().keys() <= rates.keys()
         assert min(rates.values()) >= 0
 
 
 def test_a_step_takes_longer_with_more_of_anything() -> None:
-    device = Device.named("h200")
+    device = PlannedDevice.named("h200")
     base = Plan(large(n_users=10**7), device).step_seconds
     for more in ({"n_items": 10**8}, {"n_pairs": 10**10}, {"n_users": 10**8}):
         assert Plan(large(**{"n_users": 10**7, **more}), device).step_seconds > base
@@ -200,5 +200,5 @@ def test_sizes_that_cannot_be_are_refused(sizes: dict[str, int], complaint: str)
 def test_a_graph_beyond_the_indices_of_a_gpu_is_refused_there_alone() -> None:
     training = large(n_pairs=10**11)
     with pytest.raises(ConfigError, match="more pairs than the graph of one GPU"):
-        Plan(training, Device.named("h200"))
-    assert not Plan(training, Device.named("cpu")).fits
+        Plan(training, PlannedDevice.named("h200"))
+    assert not Plan(training, PlannedDevice.named("cpu")).fits

@@ -41,8 +41,8 @@ def plan(
     json: o.Json = False,
 ) -> None:
     """Memory, exchange and seconds of a training by several processes, in advance."""
-    from ratiorec.distributed.counts import Training
-    from ratiorec.distributed.plan import Device, Plan, whole_number
+    from ratiorec.distributed.counts import SharedTraining
+    from ratiorec.distributed.plan import Plan, PlannedDevice, whole_number
 
     settings = _settings(preset, dim=dim, layers=layers, batch=batch)
     sizes = {"n_users": users, "n_items": items, "n_pairs": pairs, "n_ranks": n}
@@ -51,7 +51,7 @@ def plan(
         name: whole_number(flag, size)
         for (name, size), flag in zip(sizes.items(), flags, strict=True)
     }
-    planned = Plan(Training.of(settings, **counts), Device.named(device))
+    planned = Plan(SharedTraining.of(settings, **counts), PlannedDevice.named(device))
     if json:
         o.print_json(planned.to_json())
     else:

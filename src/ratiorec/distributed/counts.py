@@ -17,7 +17,7 @@ Kind = Literal["cpu", "cuda"]
 Bytes = dict[str, int]
 """Bytes by what they hold."""
 Work = dict[str, float]
-"""Work of a rank in a step, by kind; a `Device` has a rate for each."""
+"""Work of a rank in a step, by kind; a `PlannedDevice` has a rate for each."""
 
 FLOAT = INT = 4
 LONG = 8
@@ -29,7 +29,7 @@ LARGEST_INDEX = 2**31 - 1  # indices are of 32 bits
 
 
 @dataclass(frozen=True)
-class Training:
+class SharedTraining:
     """A training by `n_ranks` processes; what is counted is the largest share of any of them.
 
     Pairs are taken to be spread evenly over users and items, which for items is the worst case: a
@@ -48,7 +48,7 @@ class Training:
     self_loops: bool = False
 
     @classmethod
-    def of(cls, settings: Settings, **sizes: int) -> Training:
+    def of(cls, settings: Settings, **sizes: int) -> SharedTraining:
         """The training of these settings at these sizes.
 
         Raises:

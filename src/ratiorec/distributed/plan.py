@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ratiorec.distributed.counts import LARGEST_INDEX, Bytes, Kind, Training
+from ratiorec.distributed.counts import LARGEST_INDEX, Bytes, Kind, SharedTraining
 from ratiorec.errors import ConfigError, unknown_choice
 
 
 @dataclass(frozen=True)
-class Device:
+class PlannedDevice:
     """Where to train: its memory, and seconds for each piece of work, fitted to measured steps."""
 
     name: str
@@ -33,7 +33,7 @@ class Device:
     errors: Mapping[str, float]  # the largest on sizes that were not fitted
 
     @classmethod
-    def named(cls, name: str) -> Device:
+    def named(cls, name: str) -> PlannedDevice:
         """A device of which there are figures.
 
         Raises:
@@ -57,8 +57,8 @@ def known_devices() -> dict[str, Any]:
 class Plan:
     """A training on a device."""
 
-    training: Training
-    device: Device
+    training: SharedTraining
+    device: PlannedDevice
 
     def __post_init__(self) -> None:
         n_pairs = self.training.own_pairs

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 
 from ratiorec.config import named_settings
-from ratiorec.distributed.counts import Bytes, Training, Work
+from ratiorec.distributed.counts import Bytes, SharedTraining, Work
 from ratiorec.settings import Settings
 from ratiorec_lab.studies.graph_memory import write_pairs
 from ratiorec_lab.studies.study import parser, tell
@@ -68,9 +68,9 @@ class Size:
         return settings
 
     @property
-    def training(self) -> Training:
+    def training(self) -> SharedTraining:
         """The same as a plan knows it."""
-        return Training.of(
+        return SharedTraining.of(
             self.settings,
             n_users=self.users,
             n_items=self.items,
@@ -163,19 +163,19 @@ def rates_of_work(runs: Sequence[Run]) -> dict[str, float]:
     return rates | rest | {"steps": rates["steps"] + rest["steps"]}
 
 
-def training_of(run: Run) -> Training:
+def training_of(run: Run) -> SharedTraining:
     """What a plan knows of a run."""
     return Size(**run["size"]).training
 
 
-def counted_mib(training: Training) -> float:
+def counted_mib(training: SharedTraining) -> float:
     """What a plan counts, without the process itself."""
     parts: list[Bytes] = [training.tables(), training.buffers("cpu"), training.host()]
     counted = sum(sum(part.values()) for part in parts)
     return (counted + training.graph("cpu") + training.batch()) / 2**20
 
 
-def said(training: Training) -> Work:
+def said(training: SharedTraining) -> Work:
     """What a rank has to say in a step, by kind."""
     return {"bytes": float(training.bytes_sent), "messages": float(training.n_messages)}
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratiorec.distributed.counts import FLOAT, Training, Work
+from ratiorec.distributed.counts import FLOAT, SharedTraining, Work
 from ratiorec_lab.studies.plan import cost, fit_rates
 from ratiorec_lab.studies.study import parser, tell
 
@@ -49,10 +49,10 @@ class Case:
     seconds: float
 
     @property
-    def training(self) -> Training:
+    def training(self) -> SharedTraining:
         """The training of which it was a step, of the preset `dregn-cf`."""
         size = self.size
-        return Training(
+        return SharedTraining(
             n_users=size["users"],
             n_items=size["items"],
             n_pairs=size["pairs"],
