@@ -11,11 +11,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from ratiorec.encoders.settings import NGCF, LightGCN, Normal
+from ratiorec.encoders.settings import ENMF, NGCF, AnyEncoder, LightGCN, MultVAE, Normal
 from ratiorec.kernels.cuda_graph import WARM_UP_STEPS, CudaGraphStep
+from ratiorec.losses import Loss
 from ratiorec.losses.bpr import BPR
 from ratiorec.losses.density_ratio import DensityRatio
+from ratiorec.losses.multinomial import Multinomial
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
+from ratiorec.losses.whole_data import WholeData
 from ratiorec.settings import (
     AnySampler,
     PairBatches,
@@ -42,9 +45,7 @@ def run(encoder: LightGCN | NGCF, sampler: AnySampler) -> GradientTraining:
     )
 
 
-def run_of_users(
-    encoder: LightGCN, risk: DensityRatio | WeightedDRE | WeightedPU
-) -> GradientTraining:
+def run_of_users(encoder: AnyEncoder, risk: Loss) -> GradientTraining:
     return GradientTraining.start(
         DATA,
         Settings(encoder, risk, UserBatches(60)),
@@ -73,14 +74,24 @@ def test_replayed_batches_of_pairs_equal_those_taken_one_by_one(
     np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
+GRAPH = LightGCN(16, init=Normal(0.1))
+
+
 @on_a_gpu
 @pytest.mark.parametrize(
-    "risk", [DensityRatio(), WeightedDRE(), WeightedPU()], ids=["density-ratio", "dre", "pu"]
+    ("encoder", "risk"),
+    [
+        (GRAPH, DensityRatio()),
+        (GRAPH, WeightedDRE()),
+        (GRAPH, WeightedPU()),
+        (ENMF(16, dropout=0), WholeData(0.1)),
+        (MultVAE(hidden=16, latent=8, dropout=0), Multinomial()),
+    ],
+    ids=["density-ratio", "dre", "pu", "enmf", "mult-vae"],
 )
 def test_replayed_batches_of_users_equal_those_taken_one_by_one(
-    risk: DensityRatio | WeightedDRE | WeightedPU,
+    encoder: AnyEncoder, risk: Loss
 ) -> None:
-    encoder = LightGCN(16, init=Normal(0.1))
     replayed, plain = run_of_users(encoder, risk), run_of_users(encoder, risk)
     assert isinstance(replayed._take_step, CudaGraphStep)
     plain._take_step = plain._eager_step

@@ -18,6 +18,7 @@ class Multinomial(Loss):
 
     name: ClassVar[str] = "multinomial"
     uses_weights: ClassVar[bool] = True
+    supports_cuda_graph: ClassVar[bool] = True
 
     def __call__(self, embeddings: Embeddings, batch: Batch) -> Scalar:
         from ratiorec.kernels.pointwise import pair_scores, user_sums

@@ -22,6 +22,7 @@ class WholeData(Loss):
 
     name: ClassVar[str] = "whole-data"
     uses_weights: ClassVar[bool] = True
+    supports_cuda_graph: ClassVar[bool] = True
 
     unlabelled_weight: float = 0.05
 

@@ -176,6 +176,10 @@ def reproduce(
     report_only: Annotated[
         bool, typer.Option("--report-only", help="Run nothing; report what there is.")
     ] = False,
+    shares_device: Annotated[
+        bool,
+        typer.Option("--shares-device", help="Others use it meanwhile: times do not count."),
+    ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Small data, short runs: only to see it work.")
     ] = False,
@@ -209,7 +213,8 @@ def reproduce(
     outcome = None
     if not report_only:
         _require_data(choice)
-        outcome = _Runs(files, choice, device, max_seconds, checkpoint_seconds)(cells)
+        runs = _Runs(files, choice, device, max_seconds, checkpoint_seconds, shares_device)
+        outcome = runs(cells)
     report = reports.build(target, targets, Findings(plan, files))
     paths = reports.write(report, folder, protocol=protocol)
     result = _result(target, plan, outcome, report, paths)
@@ -318,6 +323,7 @@ class _Runs:
     device: str
     max_seconds: float
     checkpoint_seconds: float
+    shares_device: bool
 
     def __call__(self, cells: list[Cell]) -> RunOutcome:
         from ratiorec.cli.progress import stop_on_interrupt
@@ -331,6 +337,7 @@ class _Runs:
                 device=self.device,
                 max_seconds=self.max_seconds,
                 checkpoint_seconds=self.checkpoint_seconds,
+                shares_device=self.shares_device,
                 stop_requested=stop_requested,
             )
             return run(cells, self.choice.present)

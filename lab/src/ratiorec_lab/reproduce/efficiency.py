@@ -128,7 +128,7 @@ def effort_of(findings: Findings, preset: str, dataset: str) -> MethodEffort:
         steps=_median([c.step for c in found]),
         seconds_per_step=_median([facts.seconds_per_step(r) for r in records]),
         seconds=_median([facts.seconds_to_converge(r) for r in records]),
-        whole_fit=_median([r["seconds"]["train"] for r in records]),
+        whole_fit=_median([facts.whole_fit(r) for r in records]),
         machines=tuple(dict.fromkeys(map(facts.machine_of, records))),
         is_rising=any(c.is_rising for c in found),
         was_cut=any(map(facts.was_cut, records)),

@@ -280,8 +280,10 @@ def seconds_per_step(record: Mapping[str, Any]) -> float | None:
     """The median over epochs in which nothing but training took place, or None without any.
 
     Those that follow a validation have its time in them, and the first of a phase has the time
-    of setting up; both are left out.
+    of setting up; both are left out. A run beside others on one device has no time of its own.
     """
+    if record.get("shared_device"):
+        return None
     clean = [
         (after["seconds"] - before["seconds"]) / (after["step"] - before["step"])
         for before, after in itertools.pairwise(record["curve"])
@@ -308,6 +310,11 @@ def step_time(record: Mapping[str, Any], preset: str) -> StepTime | None:
             low, high = case["processor_spread"]
             return StepTime(low, case["processor_seconds"], high)
     return None
+
+
+def whole_fit(record: Mapping[str, Any]) -> float | None:
+    """Seconds from the first to the last step: the search, its validations, and the refit."""
+    return None if record.get("shared_device") else float(record["seconds"]["train"])
 
 
 def was_cut(record: Mapping[str, Any]) -> bool:

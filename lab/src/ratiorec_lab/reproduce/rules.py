@@ -24,6 +24,7 @@ from ratiorec_lab.reproduce.records import (
     seconds_per_step,
     seconds_to_converge,
     validations,
+    whole_fit,
 )
 from ratiorec_lab.reproduce.tuning import BOUNDS, L2_VALUES, LARGE_BOUND, Search
 from ratiorec_lab.reproduce.verdict import (
@@ -215,11 +216,6 @@ def steps(record: Record) -> float | None:
     """Steps to convergence."""
     found = convergence(record)
     return None if found is None else float(found.step)
-
-
-def whole_fit(record: Record) -> float | None:
-    """Seconds from the first to the last step, with the search, validations and the refit."""
-    return float(record["seconds"]["train"])
 
 
 def eager_step(findings: Findings, name: str, dataset: str) -> Sequence[float]:

@@ -74,7 +74,10 @@ class Watcher(Protocol):
 
 @dataclass(frozen=True)
 class Runner:
-    """Runs cells under the same conditions; `max_seconds` is the budget of each."""
+    """Runs cells under the same conditions; `max_seconds` is the budget of each.
+
+    Where other programs use the device meanwhile, it `shares_device`, and records say so.
+    """
 
     files: CellFiles
     load: Callable[[str], Dataset]
@@ -82,6 +85,7 @@ class Runner:
     device: str = "auto"
     max_seconds: float = math.inf
     checkpoint_seconds: float = 30.0
+    shares_device: bool = False
     stop_requested: Callable[[], bool] = lambda: False
 
     def __call__(self, cells: Sequence[Cell], datasets: Sequence[str]) -> RunOutcome:
@@ -192,7 +196,10 @@ class _Work:
         budget = runner.max_seconds if math.isfinite(runner.max_seconds) else None
         if cell.on_test_curve:
             record = _curve_alone(record)
-        return {"cell": cell.name, "max_seconds": budget, **record}
+        told: Record = {"cell": cell.name, "max_seconds": budget}
+        if runner.shares_device:
+            told["shared_device"] = True
+        return told | record
 
     def _fit(self, cell: Cell, dataset: Dataset) -> Artifact:
         runner = self.runner

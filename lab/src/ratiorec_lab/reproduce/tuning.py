@@ -171,7 +171,7 @@ QUICK: Grid = MappingProxyType({L2: (0.01, 0.05), BOUND: (30.0, 70.0), RATE: (0.
 # of rivals whose presets take LightGCN's λ: what a matrix or harder negatives need may be others
 RIVAL_GRIDS: Mapping[str, Grid] = MappingProxyType(
     {
-        "bpr-mf": {L2: (0.0003, 0.001, 0.003, 0.01, 0.03)},
+        "bpr-mf": {L2: (0.0003, 0.003, 0.01, 0.03, 0.1), RATE: (0.005, 0.02)},
         "lightgcn-dns": {L2: (0.0003, 0.001, 0.003), "batches.sampler.n_negatives": (2, 8)},
     }
 )
