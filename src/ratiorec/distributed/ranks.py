@@ -52,6 +52,7 @@ class Ranks:
     def join(cls, device: torch.device) -> Self:
         """Join the others that torchrun has started; waits until all are there."""
         if device.type == "cuda":
+            device = _own_gpu(device)
             torch.cuda.set_device(device)
         n_here = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
         shared = device.type == "cuda" and n_here > torch.cuda.device_count()
@@ -216,6 +217,14 @@ class Ranks:
                 wanted="the same command with --resume, which goes on from the last checkpoint; "
                 "torchrun --max-restarts and --workers do so by themselves",
             ) from error
+
+
+def _own_gpu(device: torch.device) -> torch.device:
+    """A GPU by its number; where none is named, the ranks of a host are dealt all of them."""
+    if device.index is not None:
+        return device
+    turn = int(os.environ.get("LOCAL_RANK", "0"))
+    return torch.device("cuda", turn % torch.cuda.device_count())
 
 
 def _meeting_place() -> dict[str, Any]:

@@ -87,10 +87,8 @@ def joined(
     from ratiorec.distributed.team import GradientTeam
     from ratiorec.training.experiment import find_device
 
-    place = str(find_device(device))
-    if place == "cuda":
-        place = f"cuda:{int(os.environ.get('LOCAL_RANK', '0')) % torch.cuda.device_count()}"
-    with _silent_unless_first(), _left_at_the_end(Ranks.join(torch.device(place))) as ranks:
+    place = torch.device(str(find_device(device)))
+    with _silent_unless_first(), _left_at_the_end(Ranks.join(place)) as ranks:
         ranks.together(lambda: require_team(settings))
         ranks.require_alike(version=__version__, torch=torch.__version__)
         ranks.require_alike(settings=to_table(settings), **alike)

@@ -10,7 +10,8 @@ a link between them (as root; elsewhere they are not run). A batch is equal wher
 columns and candidates of all ranks are, bit by bit, those that the one process would give them.
 Seconds are medians over the steps without the first. Where ranks share cores they cannot be
 faster; the operations and bytes of each tell what they would have to do on cores of their own.
-Two ranks on one GPU speak through the host's memory.
+Two ranks on one GPU speak through the host's memory. A GPU's ways are compared with one process on
+the CPU of the same machine, since a single process on a GPU deals batches of its own there.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from ratiorec.machine import usable_cores
 from ratiorec_lab.bench.step import trained
@@ -28,6 +29,16 @@ from ratiorec_lab.together.watched import MIB, Found, Job, found_by
 
 TOLERANCE = 5e-4
 ALONE, HOSTS = "one process", "two hosts"
+CPU = "cpu"
+
+
+class Way(NamedTuple):
+    """How a model is trained: by how many processes, on what, and how they are started."""
+
+    name: str
+    n_ranks: int
+    device: str
+    start: Callable[..., None]
 
 
 def main() -> None:
@@ -47,21 +58,22 @@ def main() -> None:
         trained(preset)  # a name that is not known is refused before anything is measured
     for preset in asked.presets.split(","):
         of_preset: list[Found] = []
-        for name, n_ranks, start in ways(sizes, asked.device, not_run):
+        for way in ways(sizes, asked.device, not_run):
             job = Job(
                 asked.data,
                 preset,
                 asked.steps,
                 asked.seed,
-                asked.device,
+                way.device,
                 cut_for=sorted({2, *sizes}),
             )
             try:
-                (found,) = found_by(start, [job])
+                (found,) = found_by(way.start, [job])
             except OSError as error:
-                not_run[name] = f"no network namespaces here: {error}"
+                not_run[way.name] = f"no network namespaces here: {error}"
                 continue
-            of_preset.append({"preset": preset, "way": name, "ranks": n_ranks, "found": found})
+            told = {"preset": preset, "way": way.name, "ranks": way.n_ranks}
+            of_preset.append(told | {"found": found})
         alone = of_preset[0]["found"]
         runs += [summary(run, alone) for run in of_preset]
     tell(
@@ -78,24 +90,23 @@ def main() -> None:
     )
 
 
-def ways(
-    sizes: list[int], device: str, not_run: dict[str, str]
-) -> Iterator[tuple[str, int, Callable[..., None]]]:
+def ways(sizes: list[int], device: str, not_run: dict[str, str]) -> Iterator[Way]:
     """What to compare with the first, on this machine; what it does not have is told."""
-    yield ALONE, 1, run_alone
-    if device == "cpu":
+    if device == CPU:
+        yield Way(ALONE, 1, CPU, run_alone)
         for size in sizes:
-            yield f"torchrun, {size} on one host", size, partial(run_ranks, size)
-        yield HOSTS, 2, run_on_two_hosts
-        not_run["GPU: one rank by nccl, two that share a GPU, several GPUs"] = "asked for the CPU"
+            yield Way(f"torchrun, {size} on one host", size, CPU, partial(run_ranks, size))
+        yield Way(HOSTS, 2, CPU, run_on_two_hosts)
         return
     import torch
 
     n_gpus = torch.cuda.device_count()
+    yield Way(f"{ALONE}, CPU", 1, CPU, run_alone)
+    yield Way(f"{ALONE}, GPU", 1, device, run_alone)
     for size in sizes:
         on = f"{min(size, n_gpus)} GPU{'s' if min(size, n_gpus) > 1 else ''}"
         how = "nccl" if size <= n_gpus else "gloo by way of the host"
-        yield f"torchrun, {size} on {on}, {how}", size, partial(run_ranks, size)
+        yield Way(f"torchrun, {size} on {on}, {how}", size, device, partial(run_ranks, size))
     if n_gpus < 2:
         not_run["several GPUs"] = f"{n_gpus} here"
 

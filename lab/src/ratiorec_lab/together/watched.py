@@ -40,7 +40,7 @@ from ratiorec.training.team import ALONE, Team
 from ratiorec_lab.bench.clock import synchronize
 from ratiorec_lab.bench.kernels import products_floor, term_floor
 from ratiorec_lab.bench.random_data import long_tailed_pairs
-from ratiorec_lab.bench.step import bursts, trained
+from ratiorec_lab.bench.step import trained
 
 Found = dict[str, Any]
 MIB = 2**20
@@ -138,19 +138,19 @@ class Step(NamedTuple):
 def timed_steps(
     run: GradientTraining, n_steps: int, look: Look, ranks: Ranks | None
 ) -> Iterator[Step]:
-    """So many steps, or a few more where a GPU takes them in bursts; the looks are not counted."""
+    """So many steps, each of a GPU's bursts as long as the others; the looks are not counted."""
 
     def clock() -> NDArray[np.float64]:
         synchronize(run.device)
         now = time.perf_counter() - look.seconds
         return np.array([now, *((ranks.seconds, ranks.n_bytes) if ranks else (0.0, 0.0))])
 
-    take, before = bursts(run), clock()
+    before = clock()
     while run.step < n_steps:
-        n_taken = take()
-        after = clock()
-        yield from [Step(*((after - before) / n_taken).tolist())] * n_taken
-        before = after
+        for losses in run.one_epoch(n_steps):
+            after = clock()
+            yield from [Step(*((after - before) / len(losses)).tolist())] * len(losses)
+            before = after
 
 
 @dataclass
