@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.catalogue.attributes import Attributes
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluation.evaluate import Report, evaluate
@@ -44,13 +45,16 @@ from ratiorec.scorers.topk import Exact, Progress, Ranking, blocked_items
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+_ITEM_TABLE, _USER_TABLE = "item.table.", "user.table."
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Artifact:
     """A model ready to recommend; it needs numpy and no torch.
 
     `settings` is how it was trained and `card` what came of it (metrics, training curve, seconds,
-    fingerprint of the data, versions); both hold plain JSON types.
+    fingerprint of the data, versions); both hold plain JSON types. The tables are what is known of
+    items and users beside their ids: there may be nothing.
     """
 
     scorer: StoredScorer
@@ -59,8 +63,14 @@ class Artifact:
     seen: UserItems
     settings: Mapping[str, Any] = field(default_factory=dict)
     card: Mapping[str, Any] = field(default_factory=dict)
+    item_table: Attributes = None  # type: ignore[assignment]  # none of them, once it is made
+    user_table: Attributes = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
+        for name, ids in (("item_table", self.items), ("user_table", self.users)):
+            table = getattr(self, name) or Attributes.none(len(ids))
+            object.__setattr__(self, name, table)
+            require_fit(name, table.n_rows, len(ids), "one row for each id")
         require_fit("user ids", len(self.users), self.scorer.n_users, "one for each user scored")
         require_fit("item ids", len(self.items), self.scorer.n_items, "one for each item scored")
         check_pairs(self.seen, len(self.items), name="seen items", n_users=len(self.users))
@@ -104,6 +114,15 @@ class Artifact:
         from ratiorec.plots import plot_curve
 
         return plot_curve(self.card)
+
+    def with_items(self, table: Attributes, names: Sequence[str] | None = None) -> Artifact:
+        """The same model with other attributes of its items, and other names where given."""
+        items = self.items if names is None else self.items.with_names(names)
+        return replace(self, items=items, item_table=table)
+
+    def with_users(self, table: Attributes) -> Artifact:
+        """The same model with other attributes of its users."""
+        return replace(self, user_table=table)
 
     def with_card(self, card: Mapping[str, Any]) -> Artifact:
         """The same model with another card."""
@@ -222,7 +241,20 @@ class Artifact:
     def _with(self, more: Addition, scorer: StoredScorer) -> Artifact:
         """The model that a scorer of all pairs makes."""
         card = more.trained.written(self.card, self.rule, n_pairs=len(more.pairs.indices))
-        return Artifact(scorer, more.users, more.items, more.pairs, self.settings, card)
+        item_table, user_table = (
+            table.take(np.where(np.arange(len(ids)) < table.n_rows, np.arange(len(ids)), -1))
+            for table, ids in ((self.item_table, more.items), (self.user_table, more.users))
+        )
+        return Artifact(
+            scorer,
+            more.users,
+            more.items,
+            more.pairs,
+            self.settings,
+            card,
+            item_table=item_table,
+            user_table=user_table,
+        )
 
     def similar(
         self, item_ids: Ids, k: int = 20, *, on_unknown: OnUnknown = "raise"
@@ -279,10 +311,13 @@ class Artifact:
             "items": describe(self.items),
             "settings": self.settings,
             "card": self.card,
+            "item_table": self.item_table.describe(),
+            "user_table": self.user_table.describe(),
         }
         arrays = {f"scorer.{name}": array for name, array in self.scorer.arrays().items()}
         arrays |= {"seen.indptr": self.seen.indptr, "seen.indices": self.seen.indices}
         arrays |= pack(self.users) | pack(self.items)
+        arrays |= self.item_table.arrays(_ITEM_TABLE) | self.user_table.arrays(_USER_TABLE)
         arrays |= self.item_map.arrays() if self.item_map is not None else {}
         write_model(folder, content, arrays)
 
@@ -296,13 +331,23 @@ class Artifact:
         with parts_are_whole(folder):
             content, arrays = read_model(folder)
             seen = UserItems(arrays["seen.indptr"], arrays["seen.indices"])
+            users, items = (unpack(kind, content[f"{kind}s"], arrays) for kind in ("user", "item"))
+            item_table, user_table = (
+                Attributes.from_arrays(len(ids), content.get(key, []), arrays, prefix)
+                for ids, key, prefix in (
+                    (items, "item_table", _ITEM_TABLE),
+                    (users, "user_table", _USER_TABLE),
+                )
+            )
             model = cls(
                 SCORERS[content["scorer"]].from_arrays(part_of(arrays, "scorer."), seen),
-                unpack("user", content["users"], arrays),
-                unpack("item", content["items"], arrays),
+                users,
+                items,
                 seen,
                 dict(content["settings"]),
                 dict(content["card"]),
+                item_table,
+                user_table,
             )
             if (kept := ItemMap.kept(arrays, len(model.items))) is not None:
                 object.__setattr__(model, "item_map", kept)
