@@ -45,6 +45,17 @@ def test_what_is_gathered_is_whole_and_what_is_scattered_is_summed() -> None:
         assert total == 1 + 2 + 3 + 4 + 5
 
 
+def test_a_sum_leaves_what_was_summed_alone_also_where_it_goes_through_the_host() -> None:
+    def work(ranks: Ranks) -> object:
+        found = []
+        for ranks._by_host in (False, True):  # as where several ranks share a GPU
+            own = np.array([ranks.rank, 7])
+            found.append((ranks.total(torch.from_numpy(own)).tolist(), own.tolist()))
+        return found
+
+    assert on_ranks(2, work) == [[([1, 14], [rank, 7])] * 2 for rank in range(2)]
+
+
 def test_values_are_joined_in_the_order_of_the_ranks() -> None:
     def work(ranks: Ranks) -> object:
         mine = np.full(ranks.rank, ranks.rank)

@@ -9,7 +9,7 @@ from typing import Any
 from ratiorec.config import to_table
 from ratiorec.files import write_json
 from ratiorec_lab.reproduce.cells import Cell
-from ratiorec_lab.reproduce.records import CellFiles
+from ratiorec_lab.reproduce.records import ON_CPU, CellFiles, Timing
 
 SHA256 = "ab" * 32
 GPU = {"device": "cuda", "accelerator": "Some GPU", "cores": 2, "processor": "Some Processor"}
@@ -113,15 +113,17 @@ def time_steps(
     seconds: Mapping[str, tuple[float, float, float]],
     *,
     data_sha256: str = SHA256,
+    on: Timing = ON_CPU,
 ) -> None:
     """A measurement of steps beside the cells: lower quartile, median and upper quartile each."""
+    clock = "processor_" if on is ON_CPU else ""
     cases = [
         {
             "name": name,
-            "execution": "eager",
+            "execution": on.execution,
             "seconds": 9.0,
-            "processor_seconds": median,
-            "processor_spread": [low, high],
+            f"{clock}seconds": median,
+            f"{clock}spread": [low, high],
         }
         for name, (low, median, high) in seconds.items()
     ]
@@ -133,6 +135,6 @@ def time_steps(
         "commit": "abc",
         "command": "ratiorec bench step",
     }
-    path = files.folder.parent / "steps" / f"{dataset}.json"
+    path = files.folder.parent / "steps" / f"{dataset}{on.ending}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, record)

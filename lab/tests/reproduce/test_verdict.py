@@ -14,7 +14,7 @@ from ratiorec_lab.reproduce.claims import CLAIMS, verdicts
 from ratiorec_lab.reproduce.more_runs import EQUAL_WEIGHTS, variant_cells
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import STAND_IN
-from ratiorec_lab.reproduce.records import CellFiles
+from ratiorec_lab.reproduce.records import ON_GPU, CellFiles
 from ratiorec_lab.reproduce.report import ALL, build, named, write
 
 SEEDS = (0, 1, 2)
@@ -112,19 +112,23 @@ def test_a_claim_that_holds_on_one_data_set_is_partly(files: CellFiles) -> None:
     assert judged(files, "popularity").status == v.PARTLY
 
 
-def test_times_of_an_eager_step_and_a_recorded_one_stay_open(files: CellFiles) -> None:
-    keep(files, PLAN.cells("mult-vae", "gowalla"), curve=curve([None, 0.1], step_seconds=9))
+def test_times_are_judged_by_every_pair_of_seeds(files: CellFiles) -> None:
     keep(files, PLAN.cells("dregn-cf", "gowalla"), curve=curve([None, 0.1], step_seconds=0.5))
-    findings = Findings(PLAN, files)
-    same = rules.times("dregn-cf-uniform", "dregn-cf", rules.WHOLE_FIT)
     keep(files, PLAN.cells("dregn-cf-uniform", "gowalla"), seconds={"train": 99.0, "total": 99.0})
-    assert same(findings, "gowalla") == v.Check(
+    rule = rules.times("dregn-cf-uniform", "dregn-cf", rules.WHOLE_FIT)
+    assert rule(Findings(PLAN, files), "gowalla") == v.Check(
         "gowalla", v.HOLDS, "9.9 × (9.9 to 9.9), 99 s against 10 s"
     )
-    settings = next(PLAN.cells("mult-vae", "gowalla")).settings
-    found = rules.times("mult-vae", "dregn-cf", rules.WHOLE_FIT)(findings, "gowalla")
-    assert found is not None
-    assert ("an eager step" in found.figure) is not settings.risk.supports_cuda_graph  # type: ignore[union-attr]
+
+
+def test_a_run_beside_others_on_its_device_has_no_time(files: CellFiles) -> None:
+    keep(files, PLAN.cells("dregn-cf", "gowalla"), curve=curve([None, 0.1]))
+    shared = curve([None, 0.1], step_seconds=9)
+    keep(files, PLAN.cells("enmf", "gowalla"), curve=shared, shared_device=True)
+    found = Findings(PLAN, files)
+    for effort in (rules.RUN_STEP, rules.RUN_TIME, rules.WHOLE_FIT):
+        assert rules.times("enmf", "dregn-cf", effort)(found, "gowalla") is None
+    assert rules.times("enmf", "dregn-cf", rules.STEPS)(found, "gowalla") is not None
 
 
 def test_times_on_a_cpu_are_steps_of_the_runs_by_steps_of_the_benchmark(files: CellFiles) -> None:
@@ -144,6 +148,9 @@ def test_times_on_a_cpu_are_steps_of_the_runs_by_steps_of_the_benchmark(files: C
         v.Check("gowalla", v.FAILS, "0.1 × (0.0333 to 0.3), 2.4 s against 24 s"),
     )
     assert judged(files, "time-enmf").checks[0].figure.startswith("5 ×")  # as the runs were timed
+    assert judged(files, "time-enmf-gpu").status == v.NOT_TESTED
+    time_steps(files, "gowalla", {"enmf": (3, 3, 3), "dregn-cf": (1, 1, 1)}, on=ON_GPU)
+    assert judged(files, "step-enmf-gpu").checks[0].figure.startswith("3 ×")
 
 
 def test_steps_of_other_data_are_not_taken(files: CellFiles) -> None:

@@ -14,10 +14,10 @@ from ratiorec_lab.reproduce.records import CellFiles
 from ratiorec_lab.results.reproduction import (
     bpr_mf_table,
     clamp_table,
-    eager_table,
     held_out_table,
     orders_table,
     other_sets_table,
+    timed_table,
 )
 
 
@@ -87,7 +87,7 @@ def test_tables_of_cells_have_what_was_run_beside_what_was_published(tmp_path: P
     last = Plan("validated-last", ("gowalla",)).cells("enmf", "gowalla")
     keep(files, last, validation=figures(0.09), test=figures(0.11))
     time_steps(files, "gowalla", {"enmf": (0.1, 0.2, 0.3), "dregn-cf": (0.3, 0.4, 0.5)})
-    assert "| ENMF | 200 ms | 20 s | 0.5 |" in eager_table(tmp_path)
+    assert "| ENMF | 200 ms: 0.5 × |  |  |" in timed_table(tmp_path)
     assert "| Gowalla | **here** | .1500 | .1200 |" in bpr_mf_table(tmp_path)
     assert "| Gowalla | GRecX, github.com/maenzhier/GRecX | not told | .1400 |" in bpr_mf_table(
         tmp_path

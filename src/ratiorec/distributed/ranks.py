@@ -101,7 +101,8 @@ class Ranks:
     @torch.no_grad()
     def total(self, value: Tensor) -> Tensor:
         """The sum of everybody's values, the same on all ranks."""
-        there = value.detach().cpu() if self._by_host else value.detach().clone()
+        # always a copy: on the host already, `value` would else become the sum itself
+        there = value.detach().to("cpu" if self._by_host else value.device, copy=True)
         with self._talk(2 * value.element_size() * value.numel()):
             dist.all_reduce(there)
         return there.to(value.device)

@@ -1,8 +1,8 @@
 """Figure 1 of the paper: training time and steps to convergence.
 
-Beside the times of the runs stand those on a CPU, where the steps of all methods run eagerly with
-the same loop: steps to convergence, which no device changes, by the processor time of a step in
-one run of `ratiorec bench step`.
+Beside the times of the runs stand those with equal engineering: steps to convergence, which no
+device changes, by the time of a step in one run of `ratiorec bench step`, where the steps of all
+methods are made by the same loop, eagerly or as CUDA graphs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from ratiorec.settings import Settings
 from ratiorec_lab.reproduce import records as facts
 from ratiorec_lab.reproduce.cells import Cell
 from ratiorec_lab.reproduce.exhibits import (
@@ -29,7 +28,7 @@ from ratiorec_lab.reproduce.exhibits import (
 )
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import PublishedEffort, dataset_name, effort, method_name
-from ratiorec_lab.reproduce.records import convergence
+from ratiorec_lab.reproduce.records import ON_CPU, ON_GPU, TIMINGS, Timing, convergence
 from ratiorec_lab.reproduce.remarks import absent, why_not_run
 from ratiorec_lab.reproduce.wording import listed
 from ratiorec_lab.tables import in_seconds
@@ -81,7 +80,7 @@ class FigEfficiency:
             is_ranking=False,
         )
         if not findings.plan.is_quick:
-            yield _on_cpu(findings)
+            yield _equally_made(findings)
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,6 @@ class MethodEffort:
     machines: tuple[str, ...]
     is_rising: bool
     was_cut: bool
-    is_recorded: bool  # its steps as a CUDA graph, on a GPU
     why_missing: str
 
     @property
@@ -109,12 +107,6 @@ class MethodEffort:
     def published(self) -> PublishedEffort:
         """What the paper says."""
         return effort(self.preset, self.dataset)
-
-
-def is_recorded(cell: Cell) -> bool:
-    """Whether steps of such a run are recorded as CUDA graphs, where there is a GPU."""
-    settings = cell.settings
-    return isinstance(settings, Settings) and settings.risk.supports_cuda_graph
 
 
 def effort_of(findings: Findings, preset: str, dataset: str) -> MethodEffort:
@@ -132,7 +124,6 @@ def effort_of(findings: Findings, preset: str, dataset: str) -> MethodEffort:
         machines=tuple(dict.fromkeys(map(facts.machine_of, records))),
         is_rising=any(c.is_rising for c in found),
         was_cut=any(map(facts.was_cut, records)),
-        is_recorded=any(map(is_recorded, cells)),
         why_missing="" if records else findings.why_missing(cells),
     )
 
@@ -193,9 +184,7 @@ def _ratios(other: MethodEffort, ours: MethodEffort) -> Iterator[Remark]:
             continue
         words, judged = f"{_times(one / unit)} the {what}", NOTE
         printed, printed_unit = getattr(other.published, name), getattr(ours.published, name)
-        if name == "seconds" and other.is_recorded != ours.is_recorded:
-            words += " (an eager step and a CUDA graph)"
-        elif printed and printed_unit:
+        if printed and printed_unit:
             same_side = (one > unit) == (printed > printed_unit)
             side = "as in the paper" if same_side else "unlike in the paper"
             words += f" ({side}, which has {_times(printed / printed_unit)})"
@@ -239,67 +228,67 @@ def _count(value: float | None) -> str:
     return "" if value is None else f"{value:,.0f}"
 
 
-# On a CPU, where all steps run eagerly
+# With equal engineering
 
-ON_CPU = ("lightgcn", "lightgcn-dns", "ngcf", "bpr-mf", "mult-vae", "enmf", METHOD)
+TIMED = ("lightgcn", "lightgcn-dns", "ngcf", "bpr-mf", "mult-vae", "enmf", METHOD)
 NOT_TIMED = "not timed"
 
 
-def eager_seconds(findings: Findings, preset: str, dataset: str) -> float | None:
-    """Steps to convergence by the time of a step on a CPU."""
+def timed_seconds(findings: Findings, preset: str, dataset: str, timing: Timing) -> float | None:
+    """Steps to convergence by the time of a step."""
     steps = effort_of(findings, preset, dataset).steps
-    step = findings.eager_step(preset, dataset)
+    step = findings.step_time(preset, dataset, timing)
     return None if steps is None or step is None else steps * step.median
 
 
-def _on_cpu(findings: Findings) -> TableExhibit:
-    shown = [dataset for dataset in findings.datasets if dataset in findings.steps_on_cpu]
+def _equally_made(findings: Findings) -> TableExhibit:
+    shown = [d for d in findings.datasets if any(findings.timed_steps(d, t) for t in TIMINGS)]
+    columns = ("a step", "to convergence", "time / DREGN-CF's")
     return TableExhibit(
-        id="fig-efficiency-cpu",
-        title="Training to convergence where every step runs eagerly",
-        caption="A second reading of the same runs. On a GPU the steps of some methods are "
-        "recorded as CUDA graphs and those of others are not; on a CPU all run eagerly, with the "
-        "same loop. The time of a step is from one run of ratiorec bench step for each data set, "
-        "with the presets' own batches, and is processor time: that of all cores together, which "
-        "other programs on the machine hardly change. The steps to convergence are those of the "
-        "runs above, which no device changes. Medians; the quartiles are over the rounds.",
+        id="fig-efficiency-steps",
+        title="Training to convergence with equal engineering",
+        caption="The same runs, read by steps that are made alike for all methods: eagerly on a "
+        "CPU and on a GPU, and recorded as CUDA graphs there. The time of a step is the median of "
+        "one run of ratiorec bench step for each data set and machine, with the presets' own "
+        "batches; on the CPU it is processor time, that of all cores together, which other "
+        "programs hardly change. The steps to convergence are those of the runs above.",
         columns=(
-            *("steps to convergence", "a step", "its quartiles", "to convergence"),
-            *("a step / DREGN-CF's", "time / DREGN-CF's"),
+            "steps to convergence",
+            *(f"{timing.title}: {what}" for timing in TIMINGS for what in columns),
         ),
-        rows=tuple(_cpu_row(findings, preset, dataset) for dataset in shown for preset in ON_CPU),
+        rows=tuple(_timed_row(findings, preset, d) for d in shown for preset in TIMED),
         is_ranking=False,
-        remarks=tuple(_how_timed(findings, dataset) for dataset in findings.datasets),
-    )
-
-
-def _how_timed(findings: Findings, dataset: str) -> str:
-    record = findings.steps_on_cpu.get(dataset)
-    if record is None:
-        return f"{dataset_name(dataset)}: no step was timed on a CPU."
-    where = f"{facts.machine_of(record)}, commit {record['commit']}"
-    return f"{dataset_name(dataset)}: steps timed by {record['command']} ({where})."
-
-
-def _cpu_row(findings: Findings, preset: str, dataset: str) -> Row:
-    name = f"{dataset_name(dataset)}, {method_name(preset)}"
-    steps, step = effort_of(findings, preset, dataset).steps, findings.eager_step(preset, dataset)
-    ours, our_seconds = (
-        findings.eager_step(METHOD, dataset),
-        eager_seconds(findings, METHOD, dataset),
-    )
-    count = NOT_RUN if steps is None else _count(steps)
-    if step is None or ours is None:
-        return Row(name, (count, NOT_TIMED, "", "", "", ""))
-    seconds = eager_seconds(findings, preset, dataset)
-    return Row(
-        name,
-        (
-            count,
-            in_seconds(step.median),
-            f"{in_seconds(step.lower_quartile)} to {in_seconds(step.upper_quartile)}",
-            in_seconds(seconds),
-            _times(step.median / ours.median),
-            "" if not seconds or not our_seconds else _times(seconds / our_seconds),
+        remarks=tuple(
+            _how_timed(findings, dataset, timing)
+            for dataset in findings.datasets
+            for timing in (ON_CPU, ON_GPU)  # eager steps and graphs of a GPU are in one file
         ),
     )
+
+
+def _how_timed(findings: Findings, dataset: str, timing: Timing) -> str:
+    record, where = findings.timed_steps(dataset, timing), timing.title.partition(",")[0]
+    if record is None:
+        return f"{dataset_name(dataset)}: no step was timed on a {where}."
+    machine = f"{facts.machine_of(record)}, commit {record['commit']}"
+    return f"{dataset_name(dataset)}, {where}: steps timed by {record['command']} ({machine})."
+
+
+def _timed_row(findings: Findings, preset: str, dataset: str) -> Row:
+    steps = effort_of(findings, preset, dataset).steps
+    timed = (entry for t in TIMINGS for entry in _timed_entries(findings, preset, dataset, t))
+    return Row(
+        f"{dataset_name(dataset)}, {method_name(preset)}",
+        (NOT_RUN if steps is None else _count(steps), *timed),
+    )
+
+
+def _timed_entries(
+    findings: Findings, preset: str, dataset: str, timing: Timing
+) -> tuple[str, str, str]:
+    step = findings.step_time(preset, dataset, timing)
+    if step is None:
+        return NOT_TIMED, "", ""
+    seconds, ours = (timed_seconds(findings, p, dataset, timing) for p in (preset, METHOD))
+    ratio = "" if not seconds or not ours else _times(seconds / ours)
+    return in_seconds(step.median), in_seconds(seconds), ratio

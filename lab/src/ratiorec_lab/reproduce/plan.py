@@ -15,7 +15,14 @@ from ratiorec.settings import SolverSettings
 from ratiorec_lab.reproduce.cells import PAPER, PROTOCOLS, VALIDATED, Cell, Changes, cell_of
 from ratiorec_lab.reproduce.exhibits import Measured
 from ratiorec_lab.reproduce.published import PAPER_DATASETS, SMALL, By, quality
-from ratiorec_lab.reproduce.records import CellFiles, Record, StepTime, step_time, was_cut
+from ratiorec_lab.reproduce.records import (
+    CellFiles,
+    Record,
+    StepTime,
+    Timing,
+    step_time,
+    was_cut,
+)
 from ratiorec_lab.reproduce.wording import listed
 
 ABSENT = "no verified copy of it was found"
@@ -147,15 +154,20 @@ class Findings:
         return [record for record in found if record is not None]
 
     @cached_property
-    def steps_on_cpu(self) -> dict[str, Record]:
-        """The measurement of steps on a CPU, by data set, where there is one."""
-        found = {dataset: self.files.steps_on_cpu(dataset) for dataset in self.plan.datasets}
-        return {dataset: record for dataset, record in found.items() if record is not None}
+    def _timed(self) -> dict[tuple[str, str], Record | None]:
+        return {}
 
-    def eager_step(self, preset: str, dataset: str) -> StepTime | None:
-        """The time of a step on a CPU, where no method's steps are recorded as CUDA graphs."""
-        record = self.steps_on_cpu.get(dataset)
-        return None if record is None else step_time(record, preset)
+    def timed_steps(self, dataset: str, timing: Timing) -> Record | None:
+        """The measurement of steps on a data set, where there is one."""
+        key = dataset, timing.ending
+        if key not in self._timed:
+            self._timed[key] = self.files.timed_steps(dataset, timing)
+        return self._timed[key]
+
+    def step_time(self, preset: str, dataset: str, timing: Timing) -> StepTime | None:
+        """The time of a step where the steps of all methods are made alike."""
+        record = self.timed_steps(dataset, timing)
+        return None if record is None else step_time(record, preset, timing)
 
     def named_records(self, cells: Mapping[str, Cell | None]) -> dict[str, Record]:
         """The records of those named cells that are finished."""

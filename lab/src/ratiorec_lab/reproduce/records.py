@@ -33,8 +33,25 @@ CONVERGED = 0.99  # the share of the best nDCG@20 on validation pairs
 _SEED = re.compile(r"-seed(\d+)$")  # as `Cell.path` ends
 
 
+class Timing(NamedTuple):
+    """A way in which `bench step` times all methods alike, and the ending of its files' names."""
+
+    title: str
+    ending: str
+    execution: str
+
+
+ON_CPU = Timing("CPU, eager", "", "eager")
+ON_GPU = Timing("GPU, eager", "-gpu", "eager")
+AS_GRAPH = Timing("GPU, CUDA graph", "-gpu", "CUDA graph")
+TIMINGS = (ON_CPU, ON_GPU, AS_GRAPH)
+
+
 class StepTime(NamedTuple):
-    """Seconds that the cores worked for a training step, in the rounds of one benchmark."""
+    """Seconds of a training step in the rounds of one benchmark; on a CPU those the cores worked.
+
+    The clock on the wall also has what other programs did meanwhile, which favours small steps.
+    """
 
     lower_quartile: float
     median: float
@@ -132,9 +149,9 @@ class CellFiles:
         lines = (line | known for line in record["results"] if line["preset"] == cell.preset)
         return next((line for line in lines if _is_same_run(line, cell)), None)
 
-    def steps_on_cpu(self, dataset: str) -> Record | None:
-        """The record of `bench step` on a CPU and this data, which lies beside this folder."""
-        record = _read(self.folder.parent / "steps" / f"{dataset}.json")
+    def timed_steps(self, dataset: str, timing: Timing) -> Record | None:
+        """The record of `bench step` on this data, which lies beside this folder."""
+        record = _read(self.folder.parent / "steps" / f"{dataset}{timing.ending}.json")
         return record if record and self._is_of(record, dataset) else None
 
     def _is_of(self, record: Record, dataset: str) -> bool:
@@ -300,15 +317,14 @@ def seconds_to_converge(record: Mapping[str, Any]) -> float | None:
     return None if found is None or per_step is None else found.step * per_step
 
 
-def step_time(record: Mapping[str, Any], preset: str) -> StepTime | None:
-    """The processor time of an eager step of a preset in a record of `bench step`.
-
-    The clock on the wall also has what other programs did meanwhile, which favours small steps.
-    """
+def step_time(record: Mapping[str, Any], preset: str, timing: Timing) -> StepTime | None:
+    """The time of a step of a preset in a record of `bench step`."""
+    clock = "processor_" if timing is ON_CPU else ""
     for case in record["cases"]:
-        if (case["name"], case["execution"]) == (preset, "eager") and "processor_seconds" in case:
-            low, high = case["processor_spread"]
-            return StepTime(low, case["processor_seconds"], high)
+        is_it = (case["name"], case["execution"]) == (preset, timing.execution)
+        if is_it and f"{clock}seconds" in case:
+            low, high = case[f"{clock}spread"]
+            return StepTime(low, case[f"{clock}seconds"], high)
     return None
 
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from ratiorec_lab.reproduce import more_runs
 from ratiorec_lab.reproduce.cells import BOUND, L2, PAPER, Cell, setting_in
-from ratiorec_lab.reproduce.efficiency import is_recorded
 from ratiorec_lab.reproduce.figures import FINISHED, SAME, TENTH, FigDns, FigStaticAdaptive
 from ratiorec_lab.reproduce.more_runs import Variant, official_lightgcn, variant_cells
 from ratiorec_lab.reproduce.plan import Findings
@@ -19,7 +18,10 @@ from ratiorec_lab.reproduce.published import (
     quality,
 )
 from ratiorec_lab.reproduce.records import (
+    ON_CPU,
+    ON_GPU,
     Record,
+    Timing,
     convergence,
     seconds_per_step,
     seconds_to_converge,
@@ -191,15 +193,10 @@ def _as_published(findings: Findings, dataset: str, source: Source) -> Check | N
 
 
 class Effort(NamedTuple):
-    """What training takes: a value for each run of a preset on a data set, and how one is told.
-
-    The times `of_runs` are those of the runs themselves, some of which record their steps as CUDA
-    graphs.
-    """
+    """What training takes: a value for each run of a preset on a data set, and how one is told."""
 
     values: Callable[[Findings, str, str], Sequence[float]]
     text: Callable[[float], str]
-    of_runs: bool = False
 
 
 def each_run(of: Callable[[Record], float | None]) -> Callable[[Findings, str, str], list[float]]:
@@ -218,29 +215,37 @@ def steps(record: Record) -> float | None:
     return None if found is None else float(found.step)
 
 
-def eager_step(findings: Findings, name: str, dataset: str) -> Sequence[float]:
-    """The time of a step on a CPU: the median with its quartiles."""
-    return findings.eager_step(name, dataset) or ()
+def timed_step(timing: Timing) -> Effort:
+    """The time of a step made alike for all methods: the median with its quartiles."""
+    return Effort(
+        lambda findings, name, dataset: findings.step_time(name, dataset, timing) or (), in_seconds
+    )
 
 
-def eager_convergence(findings: Findings, name: str, dataset: str) -> list[float]:
-    """The least, the median and the most time that the runs' steps to convergence take on a CPU."""
-    step, counts = findings.eager_step(name, dataset), STEPS.values(findings, name, dataset)
-    if step is None or not counts:
-        return []
-    return [
-        min(counts) * step.lower_quartile,
-        statistics.median(counts) * step.median,
-        max(counts) * step.upper_quartile,
-    ]
+def timed_convergence(timing: Timing) -> Effort:
+    """The least, the median and the most time that the runs' steps to convergence take."""
+
+    def values(findings: Findings, name: str, dataset: str) -> list[float]:
+        step, counts = (
+            findings.step_time(name, dataset, timing),
+            STEPS.values(findings, name, dataset),
+        )
+        if step is None or not counts:
+            return []
+        return [
+            min(counts) * step.lower_quartile,
+            statistics.median(counts) * step.median,
+            max(counts) * step.upper_quartile,
+        ]
+
+    return Effort(values, in_seconds)
 
 
 STEPS = Effort(each_run(steps), "{:,.0f}".format)
-RUN_STEP = Effort(each_run(seconds_per_step), in_seconds, of_runs=True)
-RUN_TIME = Effort(each_run(seconds_to_converge), in_seconds, of_runs=True)
-WHOLE_FIT = Effort(each_run(whole_fit), in_seconds, of_runs=True)
-EAGER_STEP = Effort(eager_step, in_seconds)
-EAGER_TIME = Effort(eager_convergence, in_seconds)
+RUN_STEP = Effort(each_run(seconds_per_step), in_seconds)
+RUN_TIME = Effort(each_run(seconds_to_converge), in_seconds)
+WHOLE_FIT = Effort(each_run(whole_fit), in_seconds)
+READINGS = {"gpu": ON_GPU, "cpu": ON_CPU}  # beside the runs, which record CUDA graphs on a GPU
 
 
 def times(slower: str, faster: str, of: Effort, *, least: float = 1.0) -> Rule:
@@ -256,18 +261,10 @@ def times(slower: str, faster: str, of: Effort, *, least: float = 1.0) -> Rule:
         low, high = min(mine) / max(theirs), max(mine) / min(theirs)
         spread = f" ({low:.3g} to {high:.3g})" if len(mine) * len(theirs) > 1 else " (one seed)"
         told = f"{ratio:.3g} ×{spread}, {' against '.join(map(of.text, medians))}"
-        if of.of_runs and not _is_equally_made(findings, slower, faster, dataset):
-            return Check(dataset, OPEN, f"{told}, an eager step and a CUDA graph")
         outcome = HOLDS if ratio >= least and low > 1 else OPEN if ratio >= least else FAILS
         return Check(dataset, outcome, told)
 
     return check
-
-
-def _is_equally_made(findings: Findings, one: str, other: str, dataset: str) -> bool:
-    """Whether the steps of both are recorded as CUDA graphs, or those of neither."""
-    cells = (next(findings.plan.curves(name, dataset)) for name in (one, other))
-    return len({is_recorded(cell) for cell in cells}) == 1
 
 
 def all_of(*rules: Rule) -> Rule:

@@ -35,8 +35,8 @@ RULES = (
     "methods holds on a data set if it has the claimed sign and Welch's 95 % interval over the "
     "seeds leaves out 0; with one seed on a side it must be more than 3 %. It fails if the sign is "
     "the other one or the difference is below 0.1 %, and is open if chance is not ruled out. A "
-    "ratio of times or steps must be above 1 for every pair of seeds, on a CPU also with the "
-    "quartiles of a step, and times are open where one step is a CUDA graph and the other is not.",
+    "ratio of times or steps must be above 1 for every pair of seeds, and with the quartiles of a "
+    "step where steps were timed by themselves.",
     "«Stable» and «slightly» mean within 1 %, «competitive» and «comparable» within 5 %, "
     "«substantial», «sensitive», «far» and «large» more than 3 %, an order of magnitude a factor "
     "of 10.",

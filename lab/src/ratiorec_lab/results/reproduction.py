@@ -12,10 +12,10 @@ from ratiorec.presets import PRESETS
 from ratiorec_lab.reproduce.cells import VALIDATED
 from ratiorec_lab.reproduce.efficiency import (
     METHOD,
-    ON_CPU,
+    TIMED,
     MethodEffort,
-    eager_seconds,
     effort_of,
+    timed_seconds,
 )
 from ratiorec_lab.reproduce.exhibits import Measured, TableExhibit
 from ratiorec_lab.reproduce.plan import Findings, Plan
@@ -26,7 +26,7 @@ from ratiorec_lab.reproduce.published import (
     dataset_name,
     method_name,
 )
-from ratiorec_lab.reproduce.records import CellFiles, validations
+from ratiorec_lab.reproduce.records import TIMINGS, CellFiles, Timing, validations
 from ratiorec_lab.reproduce.tables import TableEffectiveness
 from ratiorec_lab.reproduce.wording import figure
 from ratiorec_lab.tables import in_seconds, markdown_table
@@ -42,7 +42,7 @@ def tables(results: Path) -> dict[str, str]:
         "other-sets": other_sets_table(results),
         "clamp": clamp_table(results),
         "efficiency": efficiency_table(results),
-        "efficiency-cpu": eager_table(results),
+        "efficiency-steps": timed_table(results),
         "held-out": held_out_table(results),
         "bpr-mf": bpr_mf_table(results),
     }
@@ -78,27 +78,21 @@ def _multiples(
         yield "" if value is None or not base else f"{value / base:.3g}"
 
 
-def eager_table(results: Path) -> str:
-    """A step and the time to convergence on a CPU, as multiples of DREGN-CF's."""
+def timed_table(results: Path) -> str:
+    """Steps made alike: the time of one, and that to convergence as a multiple of DREGN-CF's."""
     findings = _plan(results)
-    datasets = findings.plan.datasets
+    ways = [(d, timing) for d in findings.plan.datasets for timing in TIMINGS]
     rows = [
-        [method_name(rival), *(cell for d in datasets for cell in _eager(rival, d, findings))]
-        for rival in ON_CPU
+        [method_name(preset), *(_timed(findings, preset, *way) for way in ways)] for preset in TIMED
     ]
-    kinds = ("a step", "to convergence", "multiple")
-    return markdown_table(["", *(f"{dataset_name(d)}, {k}" for d in datasets for k in kinds)], rows)
+    return markdown_table(["", *(f"{dataset_name(d)}, {t.title}" for d, t in ways)], rows)
 
 
-def _eager(preset: str, dataset: str, findings: Findings) -> Iterator[str]:
-    step, seconds = (
-        findings.eager_step(preset, dataset),
-        eager_seconds(findings, preset, dataset),
-    )
-    ours = eager_seconds(findings, METHOD, dataset)
-    yield "" if step is None else in_seconds(step.median)
-    yield in_seconds(seconds)
-    yield "" if seconds is None or not ours else f"{seconds / ours:.3g}"
+def _timed(findings: Findings, preset: str, dataset: str, timing: Timing) -> str:
+    step = findings.step_time(preset, dataset, timing)
+    seconds, ours = (timed_seconds(findings, p, dataset, timing) for p in (preset, METHOD))
+    multiple = f": {seconds / ours:.3g} ×" if seconds and ours else ""
+    return "" if step is None else in_seconds(step.median) + multiple
 
 
 # Where BPR-MF stands among public figures
