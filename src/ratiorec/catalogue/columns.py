@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -163,6 +164,11 @@ class Texts:
 
     def __len__(self) -> int:
         return len(self.texts)
+
+    @cached_property
+    def casefolded(self) -> list[str | None]:
+        """The texts without capitals, to be searched."""
+        return [None if text is None else text.casefold() for text in self.texts]
 
     def value(self, index: int) -> Value:
         """The text, or None."""
