@@ -64,7 +64,7 @@ def test_everyone_goes_to_postgresql_and_the_password_nowhere(
         assert outcome.code == 0, outcome.err
         assert "sesame" not in outcome.out + outcome.err
         found = postgres.execute("SELECT user_id, item_id, rank FROM home ORDER BY 1, 3", url)
-        assert found == [(user, item, rank) for user, item, _, rank in expected(trained)]
+        assert found == [(user, item, rank) for user, item, _, rank, _ in expected(trained)]
     postgres.execute("ALTER TABLE home DROP COLUMN score", url)
     refused = cli(*words).refusal
     assert "other columns" in refused
@@ -165,7 +165,7 @@ def test_a_database_that_goes_away_half_way_is_told_and_the_same_command_finishe
     assert refusal.startswith("ratiorec: the rows could not be written to the database (where: ")
     assert "sesame" not in err
     lists = "SELECT user_id, item_id, rank FROM recommendations ORDER BY 1, 3"
-    rows = [(user, item, rank) for user, item, _, rank in expected(ENOUGH)]
+    rows = [(user, item, rank) for user, item, _, rank, _ in expected(ENOUGH)]
     n_users = n_done_in(postgres, url)
     n_told = int(kept.split()[0].replace(",", ""))
     assert n_users - n_told in (0, 1)  # the answer to the last commit may be lost on its way
@@ -188,7 +188,7 @@ def test_a_killed_command_leaves_whole_lists_in_postgresql(
     done = cli(*words)
     assert done.code == 0, done.err
     lists = "SELECT user_id, item_id, rank FROM recommendations ORDER BY 1, 3"
-    rows = [(user, item, rank) for user, item, _, rank in expected(ENOUGH)]
+    rows = [(user, item, rank) for user, item, _, rank, _ in expected(ENOUGH)]
     assert postgres.execute(lists, url) == rows
 
 

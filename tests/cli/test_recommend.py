@@ -156,6 +156,9 @@ def test_who_gets_what_is_popular_is_said(cli: CommandLine, model: Path, trained
     told = "note: 1 of 2 users is unknown: the list is what most users have, the score how many"
     assert cli("recommend", model, *both, "--json").err.splitlines() == [told]
     assert cli("recommend", model, *both[:2], *both[4:], "--json").err == ""
+    personal, _, popular = cli("recommend", model, *both, "-k", 2).out.partition("eve\n")
+    assert "(fallback)" not in personal
+    assert all(line.endswith("  (fallback)") for line in popular.splitlines())
 
 
 def test_unknown_items_to_deny_are_counted_and_no_mistake(

@@ -75,7 +75,7 @@ def seen_ids(artifact: Artifact, user: int) -> set[Any]:
 
 def test_a_table_has_ids_names_scores_and_ranks() -> None:
     table = MODEL.recommend(["user-3é"], k=4)
-    assert list(table.columns()) == ["user_id", "item_id", "item_name", "score", "rank"]
+    assert list(table.columns()) == ["user_id", "item_id", "item_name", "score", "rank", "kind"]
     assert [row["rank"] for row in table.to_dicts()] == [1, 2, 3, 4]
     for row in table.to_dicts():
         item = int(MODEL.items.indices([row["item_id"]])[0])
@@ -209,6 +209,11 @@ def test_an_unknown_user_can_fall_back_on_what_is_popular() -> None:
     popular = sorted(range(N_ITEMS), key=lambda item: (-counts[item], item))[:5]
     assert list(lists) == ["user-1é", "nobody", "user-0é", "noone"]
     assert lists["nobody"] == lists["noone"] == [MODEL.items.ids[item] for item in popular]
+    kinds = {user: set() for user in lists}
+    for row in table.to_dicts():
+        kinds[row["user_id"]].add(row["kind"])
+    assert kinds["nobody"] == kinds["noone"] == {"fallback"}
+    assert "fallback" not in kinds["user-0é"] | kinds["user-1é"]
     scores = [row["score"] for row in table.to_dicts() if row["user_id"] == "nobody"]
     assert scores == [float(counts[item]) for item in popular]
     known = listed(MODEL.recommend(["user-1é", "user-0é"], k=5))

@@ -47,6 +47,13 @@ def test_names_are_a_column_where_items_have_names() -> None:
     assert list(table(TITLES).columns()) == ["user_id", "item_id", "item_name", "score", "rank"]
 
 
+def test_a_row_says_whether_it_is_personal_cold_or_a_fallback() -> None:
+    ranking = Ranking(np.array([0, -1]), np.array([[2, 0], [2, -1]]), np.zeros((2, 2), np.float32))
+    cold = np.array([True, False, False])
+    marked = Recommendations.of(ranking, np.array([7, 8]), ITEMS, cold=cold)
+    assert [row["kind"] for row in marked.to_dicts()] == ["personal", "cold", "fallback"]
+
+
 def test_rows_are_plain_enough_for_json() -> None:
     assert json.loads(json.dumps(table(TITLES).to_dicts()))[0]["score"] == 0.5
 

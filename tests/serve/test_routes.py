@@ -89,6 +89,7 @@ def test_an_unknown_user_may_get_the_items_with_most_users(
     assert answer.json["items"] == without(popular, "user_id")
     assert answer.json["user_id"] == "eve"
     assert answer.json["fallback"] is True
+    assert {row["kind"] for row in answer.json["items"]} == {"fallback"}
     assert "fallback" not in client.get("/v1/recommend/user1", on_unknown="fallback").json
 
 

@@ -34,7 +34,7 @@ def postgres_place(postgres: PostgresServer) -> Place:
         )
         found = postgres.execute(query if kinds == [("text",)] else number, url)
         # its shortest text for a float32 is not that of the same number as a float64
-        return [(user, item, float(np.float32(score)), rank) for user, item, score, rank in found]
+        return [(user, item, float(np.float32(score)), *rest) for user, item, score, *rest in found]
 
     return Place(sink_of(url), rows)
 

@@ -46,7 +46,7 @@ def test_users_stand_in_the_order_of_the_job_and_columns_have_their_types(tmp_pa
     write_lists(JOB, ParquetFile(path), users_at_a_time=25)
     table = pq.read_table(path)
     assert table.to_pylist() == MODEL.recommend(MODEL.users.ids, 5).to_dicts()
-    assert table.schema.types == [pa.int64(), pa.int64(), pa.float32(), pa.int64()]
+    assert table.schema.types == [*(pa.int64(), pa.int64(), pa.float32(), pa.int64(), pa.string())]
     assert pq.ParquetFile(path).num_row_groups == 3
 
 
@@ -59,12 +59,12 @@ def test_a_csv_has_one_header_names_and_the_shortest_scores(tmp_path: Path) -> N
         Job.of(model, model.users.ids, 2, exclude_seen=False), CsvFile(path), users_at_a_time=1
     )
     lines = path.read_text(encoding="utf-8").splitlines()
-    assert lines[0] == "user_id,item_id,item_name,score,rank"
+    assert lines[0] == "user_id,item_id,item_name,score,rank,kind"
     assert len(lines) == 5
     (best, *_) = model.recommend(["ada"], 1, exclude_seen=False).to_dicts()
     quoted = [f'"{text}"' if "," in text else text for text in (best["item_id"], best["item_name"])]
     score = str(model.recommend(["ada"], 1, exclude_seen=False).scores[0])
-    assert lines[1] == f"ada,{quoted[0]},{quoted[1]},{score},1"
+    assert lines[1] == f"ada,{quoted[0]},{quoted[1]},{score},1,personal"
     assert lines[3].startswith('"b""c",')
 
 

@@ -21,7 +21,7 @@ def test_the_table_has_its_columns_and_its_key(postgres: PostgresServer) -> None
     write_lists(JOB, sink_of(url, "numbers"))
     write_lists(Job.of(text, text.users.ids), sink_of(url, "Mixed"))
     query = "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = "
-    last = [("score", "real"), ("rank", "integer")]
+    last = [("score", "real"), ("rank", "integer"), ("kind", "text")]
     numbers = postgres.execute(query + "'numbers' ORDER BY ordinal_position", url)
     assert numbers == [("user_id", "bigint"), ("item_id", "bigint"), *last]
     mixed = postgres.execute(query + "'Mixed' ORDER BY ordinal_position", url)

@@ -39,7 +39,7 @@ def test_ids_have_the_type_of_the_model(tmp_path: Path) -> None:
     write_lists(Job.of(text, text.users.ids), Sqlite(tmp_path / "lists.db", "mixed"))
     kinds = "SELECT type FROM pragma_table_info('{}')"
     assert query(tmp_path / "lists.db", kinds.format("numbers")) == [
-        *(("BIGINT",), ("BIGINT",), ("REAL",), ("INTEGER",))
+        *(("BIGINT",), ("BIGINT",), ("REAL",), ("INTEGER",), ("TEXT",))
     ]
     assert query(tmp_path / "lists.db", kinds.format("mixed"))[:2] == [("TEXT",), ("BIGINT",)]
 

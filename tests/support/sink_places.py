@@ -19,7 +19,7 @@ from ratiorec.scorers.scorer import UserItems
 from ratiorec.sinks import Sink
 from ratiorec_lab.bench.random_data import random_model
 
-Row = tuple[Any, Any, float, int]
+Row = tuple[Any, Any, float, int, str]
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def in_csv(path: Path) -> list[Row]:
         rows = [tuple(row.values()) for row in csv.DictReader(file)]
     numeric = all(row[0].isdigit() and row[1].isdigit() for row in rows)
     ids = [(int(row[0]), int(row[1])) if numeric else row[:2] for row in rows]
-    scored = ((float(np.float32(row[-2])), int(row[-1])) for row in rows)
+    scored = ((float(np.float32(row[-3])), int(row[-2]), row[-1]) for row in rows)
     return sorted(((*pair, *rest) for pair, rest in zip(ids, scored, strict=True)), key=_key)
 
 
@@ -66,8 +66,8 @@ def in_sqlite(path: Path, table: str = "recommendations") -> list[Row]:
 def expected(model: Artifact, k: int = 5, **options: Any) -> list[Row]:
     """The rows of `recommend`, in the order of users and ranks."""
     rows = model.recommend(model.users.ids, k, **options).to_dicts()
-    found = [(row["user_id"], row["item_id"], row["score"], row["rank"]) for row in rows]
-    return sorted(found, key=_key)
+    columns = ("user_id", "item_id", "score", "rank", "kind")
+    return sorted((tuple(row[name] for name in columns) for row in rows), key=_key)
 
 
 def _key(row: Row) -> tuple[Any, int]:

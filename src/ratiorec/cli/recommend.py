@@ -335,14 +335,16 @@ def _print_json_rows(rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _print_rows(rows: Iterable[dict[str, Any]], answer: str = "item") -> None:
-    """One line for each item; a user's id stands above their list."""
+    """One line for each item, marked where it is not personal; a user's id stands above."""
     last = None
     for row in rows:
         if answer == "item" and row["user_id"] != last:
             last = row["user_id"]
             typer.echo(f"{last}")
         name = f"  {row[f'{answer}_name']}" if f"{answer}_name" in row else ""
-        typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row[f'{answer}_id']}{name}")
+        kind = row.get("kind", "personal")
+        mark = "" if kind == "personal" else f"  ({kind})"
+        typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row[f'{answer}_id']}{name}{mark}")
 
 
 def similar(

@@ -373,7 +373,7 @@ class Artifact:
     ) -> Recommendations:
         blocks = self._ranked(query, found, scorer, seen)
         ranking = Ranking.of(blocks, found.users, self._length(query))
-        return Recommendations.of(ranking, found.user_ids, self.items)
+        return Recommendations.of(ranking, found.user_ids, self.items, cold=self.cold_items)
 
     def _tables(
         self,
@@ -384,9 +384,10 @@ class Artifact:
     ) -> Iterator[Recommendations]:
         done = 0
         for block in self._ranked(query, found, self.scorer, self.seen, progress, n_threads):
-            ids = found.user_ids[done : done + len(block.users)]
-            done += len(ids)
-            yield Recommendations.of(block, ids, self.items)
+            rows = slice(done, done + len(block.users))
+            done = rows.stop
+            block = block._replace(users=found.users[rows])  # ranking has others for unknown ones
+            yield Recommendations.of(block, found.user_ids[rows], self.items, cold=self.cold_items)
 
     def _length(self, query: Query) -> int:
         return min(query.k, max(len(self.items), 1))
@@ -404,6 +405,12 @@ class Artifact:
     @cached_property
     def _popularity(self) -> NDArray[np.float32]:
         return np.bincount(self.seen.indices, minlength=len(self.items)).astype(np.float32)
+
+    @cached_property
+    def cold_items(self) -> NDArray[np.bool_]:
+        """Which items have no pairs."""
+        is_cold: NDArray[np.bool_] = np.bincount(self.seen.indices, minlength=len(self.items)) == 0
+        return is_cold
 
     @cached_property
     def similarity(self) -> Scorer:

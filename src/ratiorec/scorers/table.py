@@ -28,17 +28,22 @@ if TYPE_CHECKING:
 
 _ROWS_IN_A_GROUP = 2**17
 _ROWS_SHOWN = 10
+KINDS = ("personal", "cold", "fallback")
+"""How an item came into a list: ranked for this user; ranked, though without pairs, by its content;
+popular, as nothing is known of the user."""
+_PERSONAL, _COLD, _FALLBACK = range(3)
 TABLE_SUFFIXES = (".parquet", ".csv", ".arrow")
 _NEEDS_QUOTES = re.compile(r'[",\r\n]|\A\Z')
 
 
 @dataclass(frozen=True, eq=False)
 class Recommendations:
-    """Ranked items: columns user_id, item_id, score and rank, and item_name where items have names.
+    """Ranked items: columns user_id, item_id, score, rank, kind; item_name where items have names.
 
     Rows of one user stand together, best first, and rank starts at 1. A user for whom there are
     fewer items than asked for has fewer rows; `n_users` counts those without any row too.
-    Similar items are such a table as well, with `query` "item" and `answer` "similar".
+    Similar items are such a table as well, with `query` "item" and `answer` "similar", and have
+    no kind. `kinds` holds places in `KINDS`.
     """
 
     query_ids: NDArray[Any]
@@ -47,6 +52,7 @@ class Recommendations:
     ranks: NDArray[np.int64]
     n_users: int
     answer_names: NDArray[np.object_] | None = None
+    kinds: NDArray[np.int8] | None = None
     query: str = "user"
     answer: str = "item"
 
@@ -57,10 +63,14 @@ class Recommendations:
         query_ids: NDArray[Any],
         items: Vocabulary,
         *,
+        cold: NDArray[np.bool_] | None = None,
         query: str = "user",
         answer: str = "item",
     ) -> Recommendations:
-        """The rows of a ranking without its empty places; `query_ids` has one id for each row."""
+        """The rows of a ranking without its empty places; `query_ids` has one id for each row.
+
+        Rows have a kind where `cold` says which items are ranked by their content alone.
+        """
         rows, places = np.nonzero(ranking.items >= 0)
         listed = ranking.items[rows, places]
         return cls(
@@ -70,6 +80,7 @@ class Recommendations:
             places + 1,
             len(query_ids),
             None if items.names is None else items.names[listed],
+            None if cold is None else _kinds(ranking.users[rows], cold[listed]),
             query,
             answer,
         )
@@ -82,7 +93,8 @@ class Recommendations:
         columns = {f"{self.query}_id": self.query_ids, f"{self.answer}_id": self.answer_ids}
         if self.answer_names is not None:
             columns[f"{self.answer}_name"] = self.answer_names
-        return columns | {"score": self.scores, "rank": self.ranks}
+        columns |= {"score": self.scores, "rank": self.ranks}
+        return columns if self.kinds is None else columns | {"kind": _KIND_NAMES[self.kinds]}
 
     def to_arrow(self) -> pyarrow.Table:
         """The table for Arrow (extra `arrow`)."""
@@ -119,6 +131,14 @@ class Recommendations:
         if len(self) > _ROWS_SHOWN:
             lines.append(f"… {len(self) - _ROWS_SHOWN:,} more rows")
         return "\n".join(lines)
+
+
+_KIND_NAMES = np.array(KINDS, object)
+
+
+def _kinds(users: NDArray[np.int64], is_cold: NDArray[np.bool_]) -> NDArray[np.int8]:
+    """The kind of each row; a user of -1 is unknown to the model."""
+    return np.where(users < 0, _FALLBACK, np.where(is_cold, _COLD, _PERSONAL)).astype(np.int8)
 
 
 def arrow_column(values: NDArray[Any]) -> pyarrow.Array:

@@ -120,6 +120,13 @@ class Ranked(BaseModel):
     item_name: str | None = None
     score: float
     rank: int
+    kind: Annotated[
+        Literal["personal", "cold", "fallback"],
+        Field(
+            description="Ranked for this user; ranked by its content, as nobody has had it; "
+            "popular, as nothing is known of the user."
+        ),
+    ]
 
 
 Fallback = Annotated[
@@ -138,7 +145,7 @@ class OneList(BaseModel):
         {
             "model": _MODEL,
             "user_id": "ada",
-            "items": [{"item_id": "oats", "score": 1.25, "rank": 1}],
+            "items": [{"item_id": "oats", "score": 1.25, "rank": 1, "kind": "personal"}],
         }
     )
 

@@ -154,6 +154,7 @@ def _shifted(progress: Progress, n_before: int, total: int) -> Progress:
 def _joined(tables: Sequence[Recommendations], *, like: NDArray[Any]) -> Recommendations:
     """One table of all; user ids get the type of `like`, in which there may be unknown ones."""
     names = [table.answer_names for table in tables if table.answer_names is not None]
+    kinds = [table.kinds for table in tables if table.kinds is not None]
     users = np.concatenate([table.query_ids for table in tables])
     if users.dtype != like.dtype:
         users = np.array([str(identifier) for identifier in users.tolist()], object)
@@ -165,6 +166,7 @@ def _joined(tables: Sequence[Recommendations], *, like: NDArray[Any]) -> Recomme
         ranks=np.concatenate([table.ranks for table in tables]),
         n_users=sum(table.n_users for table in tables),
         answer_names=np.concatenate(names) if names else None,
+        kinds=np.concatenate(kinds) if kinds else None,
     )
 
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 from ratiorec.errors import StorageError, require_extra
 from ratiorec.sinks.job import Block, Job, Notify
-from ratiorec.sinks.sql import PROGRESS, TableWriting, definition
+from ratiorec.sinks.sql import LIST_COLUMNS, PROGRESS, TableWriting, definition, list_rows, quoted
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -142,9 +142,7 @@ class _PostgresDatabase:
 
     def replace(self, table: str, block: Block) -> None:
         self.execute(f'DELETE FROM "{table}" WHERE "user_id" = ANY(?)', (block.user_ids.tolist(),))
-        statement = (
-            f'COPY "{table}" ("user_id", "item_id", "score", "rank") FROM STDIN (FORMAT csv)'
-        )
+        statement = f'COPY "{table}" ({quoted(LIST_COLUMNS)}) FROM STDIN (FORMAT csv)'
         with self.connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
             copy.write(_csv(block))
 
@@ -154,11 +152,9 @@ class _PostgresDatabase:
 
 def _csv(block: Block) -> str:
     """The rows as the text that COPY reads; every id that is text is in quotes, or "" is NULL."""
-    lists = block.lists
-    columns = (lists.query_ids, lists.answer_ids, lists.scores, lists.ranks)
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    writer.writerows(zip(*(column.tolist() for column in columns), strict=True))
+    writer.writerows(list_rows(block.lists))
     return text.getvalue()
 
 

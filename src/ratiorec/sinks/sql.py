@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ratiorec.errors import ConfigError, StorageError
+from ratiorec.scorers.table import Recommendations
 from ratiorec.sinks.job import Block, Job, Notify, Tally
 
 PROGRESS = "ratiorec_progress"
@@ -153,14 +154,24 @@ class TableWriting:
         self.database.execute(f'INSERT INTO "{PROGRESS}" VALUES (?, ?, ?, ?, ?, ?)', row)
 
 
+LIST_COLUMNS = ("user_id", "item_id", "score", "rank", "kind")
+
+
+def list_rows(lists: Recommendations) -> Iterator[tuple[Any, ...]]:
+    """The rows of a table of lists, each with these columns."""
+    columns = lists.columns()
+    return zip(*(columns[name].tolist() for name in LIST_COLUMNS), strict=True)
+
+
 def list_columns(job: Job) -> dict[str, str]:
     """The columns of a table of lists, by name."""
-    return {
-        "user_id": _id_type(job.user_ids.dtype),
-        "item_id": _id_type(job.model.items.ids.dtype),
-        "score": "real",
-        "rank": "integer",
-    }
+    types = (_id_type(job.user_ids.dtype), _id_type(job.model.items.ids.dtype))
+    return dict(zip(LIST_COLUMNS, (*types, "real", "integer", "text"), strict=True))
+
+
+def quoted(names: Sequence[str]) -> str:
+    """Names of columns as a statement lists them."""
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def definition(columns: dict[str, str], constraint: str = "") -> str:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ratiorec.errors import StorageError
 from ratiorec.sinks.job import Block, Job, Notify
-from ratiorec.sinks.sql import TableWriting, definition
+from ratiorec.sinks.sql import LIST_COLUMNS, TableWriting, definition, list_rows, quoted
 
 _ROWS_IN_A_STATEMENT = 60
 _WANTED: Mapping[str, str] = MappingProxyType(
@@ -108,14 +108,11 @@ class _SqliteDatabase:
         )
 
     def replace(self, table: str, block: Block) -> None:
-        lists = block.lists
-        columns = (lists.query_ids, lists.answer_ids, lists.scores, lists.ranks)
-        rows = zip(*(column.tolist() for column in columns), strict=True)
         self._run(f'DELETE FROM "{table}" WHERE "user_id" IN ({{}})', "?", block.user_ids.tolist())
         self._run(
-            f'INSERT INTO "{table}" ("user_id", "item_id", "score", "rank") VALUES {{}}',
-            "(?, ?, ?, ?)",
-            list(chain.from_iterable(rows)),
+            f'INSERT INTO "{table}" ({quoted(LIST_COLUMNS)}) VALUES {{}}',
+            f"({', '.join('?' * len(LIST_COLUMNS))})",
+            list(chain.from_iterable(list_rows(block.lists))),
         )
 
     def _run(self, statement: str, row: str, values: list[Any]) -> None:
