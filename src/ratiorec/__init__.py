@@ -30,6 +30,7 @@ _HOME = {
     "Query": "ratiorec.model.query",
     "RatioRec": "ratiorec.estimator",
     "RatiorecError": "ratiorec.errors",
+    "Rules": "ratiorec.reranking.rules",
     "Settings": "ratiorec.settings",
     "Vocabulary": "ratiorec.data.vocabulary",
     "compare": "ratiorec.api",
@@ -50,6 +51,7 @@ __all__ = [
     "Query",
     "RatioRec",
     "RatiorecError",
+    "Rules",
     "Settings",
     "Vocabulary",
     "__version__",
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from ratiorec.losses import Loss
     from ratiorec.model.artifact import Artifact
     from ratiorec.model.query import Query
+    from ratiorec.reranking.rules import Rules
     from ratiorec.settings import Settings
     from ratiorec.training.fit import FitOptions
 

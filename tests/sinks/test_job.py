@@ -6,7 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Numbers
 from ratiorec.errors import UnknownIdError
+from ratiorec.model.artifact import Artifact
+from ratiorec.reranking.rules import Rules
 from ratiorec.sinks import Job, Tally
 from support.sink_places import small_model
 
@@ -15,6 +19,10 @@ MODEL = small_model()
 
 def identity(model: Any = MODEL, users: Any = None, **options: Any) -> str:
     return Job.of(model, model.users.ids if users is None else users, **options).identity
+
+
+def _priced(price: float) -> Artifact:
+    return MODEL.with_items(Attributes(40, {"price": Numbers(np.full(40, price))}))
 
 
 def test_the_same_request_of_the_same_model_has_the_same_identity() -> None:
@@ -44,6 +52,12 @@ def test_everything_else_changes_the_identity() -> None:
         identity(small_model([str(user) for user in MODEL.users.ids])),
         identity(small_model(item_ids=[str(item) for item in MODEL.items.ids])),
         identity(replace(MODEL, items=MODEL.items.with_names(["a name"] * 40))),
+        identity(rules=Rules(diversity=0.5)),
+        identity(rules=Rules(limits={"price": 1})),
+        identity(rules=Rules(apart={"price": 2})),
+        identity(rules=Rules(pins={1: 1001})),
+        identity(_priced(1.0), rules=Rules(pins={1: 1001})),
+        identity(_priced(2.0), rules=Rules(pins={1: 1001})),
     ]
     assert len(set(others)) == len(others)
 

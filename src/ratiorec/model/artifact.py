@@ -36,6 +36,7 @@ from ratiorec.model.store import (
     write_model,
 )
 from ratiorec.plain import html_table
+from ratiorec.reranking.reranker import Shelf
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_fallback_users
 from ratiorec.scorers.factors import ItemMap
 from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
@@ -364,8 +365,16 @@ class Artifact:
     ) -> Iterator[Ranking]:
         rank = Exact(self._length(query), query.exclude_seen, query.memory_mb, n_threads)
         scorer, users, seen = with_fallback_users(scorer, found.users, seen, self._popularity)
+        rules = query.rules
+        pick = None if rules is None else self.shelf.reranker(rules, rank.k, seen)
         return rank.stream(
-            scorer, users, seen=seen, allow=found.allow, deny=found.deny, progress=progress
+            scorer,
+            users,
+            seen=seen,
+            allow=found.allow,
+            deny=found.deny,
+            pick=pick,
+            progress=progress,
         )
 
     def _lists(
@@ -401,6 +410,11 @@ class Artifact:
     def item_map(self) -> ItemMap | None:
         """The items on a plane, where they are vectors: as saved, or made when first asked for."""
         return ItemMap.of(self.scorer)
+
+    @cached_property
+    def shelf(self) -> Shelf:
+        """What rules for lists ask about the items."""
+        return Shelf(self.scorer, self.items, self.item_table, self.seen)
 
     @cached_property
     def _popularity(self) -> NDArray[np.float32]:

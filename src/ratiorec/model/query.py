@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.errors import ConfigError, require_range, unknown_choice
+from ratiorec.reranking.rules import Rules
 from ratiorec.scorers import Indices
 from ratiorec.scorers.scorer import UserItems
 
@@ -26,6 +27,7 @@ class QueryOptions(TypedDict, total=False):
     deny: Ids | None
     on_unknown: OnUnknown
     memory_mb: float
+    rules: Rules | None
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,7 @@ class Query:
             give an unknown user the items with most users, the score being how many that are.
             Unknown items in `allow` follow the same word; those in `deny` are never listed anyway.
         memory_mb: The memory that ranking may use.
+        rules: What else is wanted of a list: limits, pins, boosts, diversity, calibration.
     """
 
     k: int = 20
@@ -49,11 +52,15 @@ class Query:
     deny: Ids | None = None
     on_unknown: OnUnknown = "raise"
     memory_mb: float = 512
+    rules: Rules | None = None
 
     def __post_init__(self) -> None:
         require_range("k", self.k, at_least=1, what="k must be positive")
         require_range("memory_mb", self.memory_mb, above=0, what="ranking needs memory")
         _check_policy(self.on_unknown)
+        _check_rules(self.rules)
+        if not self.rules:  # none at all are equal to no rules
+            object.__setattr__(self, "rules", None)
         for name in ("allow", "deny"):  # as tuples: read once, and equal where the ids are
             ids = getattr(self, name)
             object.__setattr__(self, name, None if ids is None else tuple(_listed(ids)))
@@ -159,6 +166,16 @@ def _as_ids(wanted: Sequence[Any], users: Vocabulary) -> NDArray[Any]:
 
 def _is_int64(identifier: Any) -> bool:
     return type(identifier) is int and -(2**63) <= identifier < 2**63
+
+
+def _check_rules(rules: Any) -> None:
+    if not isinstance(rules, Rules | None):
+        raise ConfigError(
+            "these are no rules",
+            where="rules",
+            found=repr(rules),
+            wanted='Rules(…), as Rules(limits={"category": 3})',
+        )
 
 
 def _check_policy(on_unknown: str) -> None:

@@ -19,6 +19,8 @@ from ratiorec.scorers.scorer import Pairs, pairs_of
 
 Progress = Callable[[int, int], None]
 """Told how many rows are done, and of how many."""
+Pick = Callable[[Indices, FloatMatrix], "TopK"]
+"""Makes the lists of users from their scores, -inf for items that may not be listed."""
 
 _LOWEST = np.finfo(np.float32).min
 _CACHED_BYTES = 2**23  # a block of scores about this large is still in the cache when it is ranked
@@ -142,9 +144,13 @@ class Exact:
         seen: Pairs | None = None,
         allow: Indices | None = None,
         deny: Indices | None = None,
+        pick: Pick | None = None,
         progress: Progress | None = None,
     ) -> Iterator[Ranking]:
-        """The ranking in consecutive blocks of users; `allow` without `deny` may be listed."""
+        """The ranking in consecutive blocks of users; `allow` without `deny` may be listed.
+
+        Lists are the k best items, or what `pick` makes of the scores.
+        """
         n_rows, n_threads = self._block_size(scorer.n_items)
         n_threads = min(n_threads, -(-len(users) // n_rows))
         blocks = (users[start : start + n_rows] for start in range(0, len(users), n_rows))
@@ -162,7 +168,8 @@ class Exact:
                     scores[pairs_of(hidden, block)] = -np.inf
                 if blocked is not None:
                     np.copyto(scores, -np.inf, where=blocked)
-                return Ranking(block, *top_k(scores, self.k))
+                best = top_k(scores, self.k) if pick is None else pick(block, scores)
+                return Ranking(block, *best)
             finally:
                 buffers.put(buffer)
 

@@ -95,6 +95,8 @@ class Job:
             if name not in ("allow", "deny", "on_unknown", "memory_mb")
         }
         options |= {"scorer": model.scorer.kind, "version": __version__}
+        if self.query.rules is not None:
+            options["item table"] = model.item_table.describe()
         digest = hashlib.sha256(json.dumps(options).encode())
         parts: dict[str, NDArray[Any] | None] = {
             f"scorer.{name}": array for name, array in model.scorer.arrays().items()
@@ -102,6 +104,8 @@ class Job:
         parts |= {"seen.indptr": model.seen.indptr, "seen.indices": model.seen.indices}
         parts |= {"all users": model.users.ids, "items": model.items.ids}
         parts |= {"names": model.items.names, "users": self.user_ids}
+        if self.query.rules is not None:
+            parts |= model.item_table.arrays("item table.")
         for name, items in (("allow", asked.allow), ("deny", asked.deny)):
             parts[name] = None if items is None else np.unique(items)
         for name, part in parts.items():

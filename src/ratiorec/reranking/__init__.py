@@ -1,0 +1,1 @@
+"""Rules for lists: limits, places and boosts of items, diversity, calibration."""
