@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers import SCORERS, Scorer, StoredScorer, WithFallbackUser, by_cosine
+from ratiorec.scorers import SCORERS, Blend, Scorer, StoredScorer, WithFallbackUser, by_cosine
+from ratiorec.scorers.scorer import Narrowable
 from ratiorec.scorers.topk import Exact
 from support.small_scorers import MAKERS, random_floats, random_rows
 
@@ -29,6 +30,9 @@ SCORER_MAKERS: dict[str, Callable[[], Scorer]] = {
     "cosine": lambda: by_cosine(random_floats(N_ITEMS, 12)),
     "with a fallback user": lambda: WithFallbackUser(
         stored("inner_product"), np.arange(N_ITEMS, dtype=np.float32)
+    ),
+    "blend of vectors": lambda: Blend(
+        (stored("inner_product"), stored("item_factors")), np.array([0.5, 0.5], np.float32)
     ),
     "similarity by weights": lambda: stored("item_weights").similarity(),
     "similarity by neighbours": lambda: stored("neighbours").similarity(),
@@ -58,6 +62,26 @@ def test_a_row_has_the_same_bits_in_any_block(scorer: Scorer) -> None:
     for size in (1, 3, 8, 20):
         blocks = [scorer.scores(users[a : a + size]) for a in range(0, len(users), size)]
         assert np.concatenate(blocks).tobytes() == together.tobytes()
+
+
+def test_a_few_items_have_the_bits_that_they_have_among_all(scorer: Scorer) -> None:
+    together, rng = scorer.scores(np.arange(scorer.n_users)), np.random.default_rng(0)
+    for n in (0, 1, 7, 65, scorer.n_items):
+        items = np.sort(rng.choice(scorer.n_items, n, replace=False))
+        few = scorer.for_items(items) if isinstance(scorer, Narrowable) else None
+        if few is None:
+            continue
+        assert (few.n_users, few.n_items) == (scorer.n_users, n)
+        scores = few.scores(np.arange(scorer.n_users))
+        assert scores.tobytes() == np.ascontiguousarray(together[:, items]).tobytes()
+
+
+def test_scorers_of_vectors_and_weights_score_a_few_items_alone() -> None:
+    makers = ("inner_product", "item_factors", "autoencoder", "item_weights", "popularity")
+    for name in (*makers, "with a fallback user", "blend of vectors"):
+        scorer = SCORER_MAKERS[name]()
+        assert isinstance(scorer, Narrowable)
+        assert scorer.for_items(np.arange(3)) is not None
 
 
 def test_the_rows_follow_the_users_asked_about(scorer: Scorer) -> None:

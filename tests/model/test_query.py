@@ -5,16 +5,20 @@ from typing import Any, Unpack, get_type_hints
 import numpy as np
 import pytest
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Numbers
+from ratiorec.catalogue.filters import Filters
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, UnknownIdError
 from ratiorec.model.query import Ids, Query, QueryOptions, ResolvedQuery, known_indices
 
 USERS = Vocabulary(np.array(["ann", "bob", "cid"], object), "user")
 ITEMS = Vocabulary(np.array([10, 20, 30]), "item")
+FILTERS = Filters(ITEMS, Attributes(3, {"price": Numbers(np.array([1.0, 2.0, 3.0]))}))
 
 
 def resolved(user_ids: Ids, **options: Unpack[QueryOptions]) -> ResolvedQuery:
-    return Query(**options).resolve(user_ids, users=USERS, items=ITEMS)
+    return Query(**options).resolve(user_ids, users=USERS, filters=FILTERS)
 
 
 def test_options_as_keywords_are_the_fields_of_a_query() -> None:
@@ -95,7 +99,7 @@ def test_an_unknown_id_is_never_turned_into_another(
     wanted: list[object], kept: list[object]
 ) -> None:
     users = Vocabulary(np.array([7, 10]), "user")
-    found = Query(on_unknown="fallback").resolve(wanted, users=users, items=ITEMS)
+    found = Query(on_unknown="fallback").resolve(wanted, users=users, filters=FILTERS)
     assert found.user_ids.tolist() == kept
 
 
@@ -104,3 +108,16 @@ def test_an_unknown_item_is_refused_or_left_out() -> None:
         known_indices([10, 99], ITEMS, on_unknown="raise")
     for policy in ("skip", "fallback"):
         assert known_indices([99, 30], ITEMS, on_unknown=policy).tolist() == [2]
+
+
+def test_a_filter_joins_the_allowed_items() -> None:
+    assert resolved([], filter="price > 1").allow.tolist() == [1, 2]
+    assert resolved([], filter="price > 1", allow=[30, 10]).allow.tolist() == [2]
+    assert resolved([], filter="price > 5").allow.tolist() == []
+
+
+def test_queries_with_one_filter_in_two_spellings_are_equal() -> None:
+    assert Query(filter="price > 1.0") == Query(filter="(price>1)")
+    assert hash(Query(filter="price > 1.0")) == hash(Query(filter="(price>1)"))
+    with pytest.raises(ConfigError, match="the filter cannot be read"):
+        Query(filter="price >")

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, cast
 
@@ -96,9 +97,7 @@ class Expression:
         """
         if len(text) > MOST_CHARACTERS:
             raise _too_much(where, len(text), MOST_CHARACTERS, "characters")
-        expression = cls(_Parser(text, where).whole(), text, where)
-        expression._check_size()
-        return expression
+        return _parsed(text, where)
 
     @property
     def names(self) -> dict[str, None]:
@@ -137,6 +136,12 @@ class Expression:
             self.with_named({})
         return mask_of(self.check(table).root, table)
 
+    def __and__(self, other: Expression) -> Expression:
+        """Both at once."""
+        whole = Expression(joined(AllOf, [self.root, other.root]), where=self.where)
+        whole._check_size()
+        return whole
+
     def with_named(self, named: Mapping[str, Expression]) -> Expression:
         """The expression with others in the place of their names; these have no names in them.
 
@@ -172,6 +177,13 @@ class Expression:
             found=f"{quoted_name(name)}, at the ^ in {_shown(self.text, at)}",
             wanted=f"one of {listed}{hint}" if known else "a model with one; this has none",
         )
+
+
+@lru_cache(256)  # the same few come again and again
+def _parsed(text: str, where: str) -> Expression:
+    expression = Expression(_Parser(text, where).whole(), text, where)
+    expression._check_size()
+    return expression
 
 
 def place_in(where: str, at: int) -> str:

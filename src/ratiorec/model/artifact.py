@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.expressions import Expression
+from ratiorec.catalogue.filters import Filters
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluation.evaluate import Report, evaluate
@@ -125,6 +128,18 @@ class Artifact:
         """The same model with other attributes of its users."""
         return replace(self, user_table=table)
 
+    def with_filters(self, named: Mapping[str, str]) -> Artifact:
+        """The same model with names for filters, used as `@name`; they are not saved with it.
+
+        Raises:
+            ConfigError: One of them cannot be read, asks what the items cannot answer, or needs
+                itself.
+        """
+        other = copy(self)  # with all that has been made of it
+        filters = Filters.of(self.items, self.item_table, named)
+        object.__setattr__(other, "filters", filters)
+        return other
+
     def with_card(self, card: Mapping[str, Any]) -> Artifact:
         """The same model with another card."""
         return replace(self, card=card)
@@ -140,7 +155,7 @@ class Artifact:
             **options: Fields of `Query` (k, exclude_seen, allow, deny, …), which come first.
         """
         asked = Query.of(query, **options)
-        found = asked.resolve(user_ids, users=self.users, items=self.items)
+        found = asked.resolve(user_ids, users=self.users, filters=self.filters)
         return self._lists(asked, found, self.scorer, self.seen)
 
     def recommend_blocks(
@@ -154,7 +169,7 @@ class Artifact:
     ) -> Iterator[Recommendations]:
         """What `recommend` gives, in blocks of users that fit the memory; on all cores if left."""
         asked = Query.of(query, **options)
-        found = asked.resolve(user_ids, users=self.users, items=self.items)
+        found = asked.resolve(user_ids, users=self.users, filters=self.filters)
         return self._tables(asked, found, progress, n_threads)
 
     def recommend_all(
@@ -180,7 +195,7 @@ class Artifact:
         refused, has no list ("skip"), or gets the items with most users ("fallback").
         """
         asked = Query.of(query, **options)
-        found = asked.resolve([], users=self.users, items=self.items)
+        found = asked.resolve([], users=self.users, filters=self.filters)
         known = self.fold_in(histories, on_unknown=asked.on_unknown)
         is_empty = np.diff(known.histories.indptr) == 0
         places = np.flatnonzero(~is_empty | (asked.on_unknown == "fallback"))
@@ -190,7 +205,7 @@ class Artifact:
 
     def n_listable(self, user_ids: Ids, query: Query) -> NDArray[np.int64]:
         """How many items could be listed for each user, however small k; nothing is ranked."""
-        found = query.resolve(user_ids, users=self.users, items=self.items)
+        found = query.resolve(user_ids, users=self.users, filters=self.filters)
         blocked = blocked_items(len(self.items), found.allow, found.deny)
         is_open = np.ones(len(self.items), bool) if blocked is None else ~blocked
         known = np.flatnonzero((found.users >= 0) & query.exclude_seen)
@@ -258,17 +273,24 @@ class Artifact:
         )
 
     def similar(
-        self, item_ids: Ids, k: int = 20, *, on_unknown: OnUnknown = "raise"
+        self,
+        item_ids: Ids,
+        k: int = 20,
+        *,
+        on_unknown: OnUnknown = "raise",
+        filter: str | Expression | None = None,  # noqa: A002 (as in Query)
     ) -> Recommendations:
         """The k items most similar to each given one, without the item itself.
 
         The columns are item_id, similar_id, score and rank, and similar_name where there are
-        names. An unknown item has nothing to fall back on: it is left out, or refused.
+        names. An unknown item has nothing to fall back on: it is left out, or refused. A filter
+        is that of a `Query`: of what is listed, not of what is asked about.
         """
-        query = Query(k, on_unknown=on_unknown)
+        query = Query(k, on_unknown=on_unknown, filter=filter)
         items = known_indices(item_ids, self.items, on_unknown=on_unknown)
+        allow = query.resolve([], users=self.users, filters=self.filters).allow
         rank = Exact(self._length(query))
-        ranking = rank(self.similarity, items, seen=identity_pairs(len(self.items)))
+        ranking = rank(self.similarity, items, seen=identity_pairs(len(self.items)), allow=allow)
         return Recommendations.of(
             ranking, self.items.ids[items], self.items, query="item", answer="similar"
         )
@@ -405,6 +427,11 @@ class Artifact:
     def rule(self) -> AnyRule:
         """How histories become vectors of users, where users are vectors."""
         return rule_for(self.scorer, self.settings, self.seen, self.card.get("fold_in"))
+
+    @cached_property
+    def filters(self) -> Filters:
+        """What filters mean: the columns that they may ask, and those that have a name."""
+        return Filters(self.items, self.item_table)
 
     @cached_property
     def item_map(self) -> ItemMap | None:

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple, TypedDict, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.catalogue.expressions import Expression
+from ratiorec.catalogue.filters import Filters
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.errors import ConfigError, require_range, unknown_choice
 from ratiorec.reranking.rules import Rules
@@ -28,6 +30,7 @@ class QueryOptions(TypedDict, total=False):
     on_unknown: OnUnknown
     memory_mb: float
     rules: Rules | None
+    filter: str | Expression | None
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,8 @@ class Query:
             Unknown items in `allow` follow the same word; those in `deny` are never listed anyway.
         memory_mb: The memory that ranking may use.
         rules: What else is wanted of a list: limits, pins, boosts, diversity, calibration.
+        filter: List only items of which this expression over their attributes is true, such as
+            `kind in ["tea", "jam"] and price < 50`.
     """
 
     k: int = 20
@@ -53,6 +58,7 @@ class Query:
     on_unknown: OnUnknown = "raise"
     memory_mb: float = 512
     rules: Rules | None = None
+    filter: str | Expression | None = None
 
     def __post_init__(self) -> None:
         require_range("k", self.k, at_least=1, what="k must be positive")
@@ -64,6 +70,8 @@ class Query:
         for name in ("allow", "deny"):  # as tuples: read once, and equal where the ids are
             ids = getattr(self, name)
             object.__setattr__(self, name, None if ids is None else tuple(_listed(ids)))
+        if isinstance(self.filter, str):
+            object.__setattr__(self, "filter", Expression.parse(self.filter))
 
     @classmethod
     def of(cls, query: Query | int | None = None, **options: Unpack[QueryOptions]) -> Query:
@@ -78,8 +86,9 @@ class Query:
             return cls(**options)
         return cls(query, **options)  # type: ignore[misc]  # k twice is refused, as it should be
 
-    def resolve(self, user_ids: Ids, *, users: Vocabulary, items: Vocabulary) -> ResolvedQuery:
+    def resolve(self, user_ids: Ids, *, users: Vocabulary, filters: Filters) -> ResolvedQuery:
         """The query in indices; an unknown user is refused, left out, or kept as -1."""
+        items = filters.items
         wanted = _listed(user_ids)
         found = users.indices(wanted, on_unknown=self.on_unknown)
         if self.on_unknown == "skip":
@@ -93,6 +102,10 @@ class Query:
             None if ids is None else known_indices(ids, items, on_unknown=policy)
             for ids, policy in policies
         )
+        if self.filter is not None:
+            assert isinstance(self.filter, Expression)
+            kept = filters.kept(self.filter)
+            allow = kept if allow is None else np.intersect1d(kept, allow)
         ids = users.ids[found] if (found >= 0).all() else _as_ids(wanted, users)
         return ResolvedQuery(found, ids, allow, deny)
 

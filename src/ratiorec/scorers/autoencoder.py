@@ -19,6 +19,7 @@ from ratiorec.scorers.scorer import (
     FloatMatrix,
     FromHistories,
     Indices,
+    ItemProducts,
     Pairs,
     history_rows,
     largest_values,
@@ -79,6 +80,10 @@ class Autoencoder(FromHistories):
     def user_vectors(self, users: Indices) -> FloatMatrix:
         """The last hidden layer, o, of each user, and 1 in the dimension of the bias."""
         return np.pad(self._last_layer(users), ((0, 0), (0, 1)), constant_values=1)
+
+    def for_items(self, items: Indices) -> ItemProducts:
+        """The scores of these items alone."""
+        return ItemProducts(self.n_users, self.user_vectors, self._layers.items.take(items))
 
     def similarity(self) -> InnerProduct:
         """The cosine of the output weights of two items."""

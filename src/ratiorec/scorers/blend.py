@@ -17,6 +17,7 @@ from ratiorec.scorers.scorer import (
     FixedTiles,
     FloatMatrix,
     Indices,
+    ItemProducts,
     Pairs,
     StoredScorer,
     largest_values,
@@ -136,6 +137,16 @@ class Blend:
             if joined is None or place not in joined.places:
                 member.scores(users, out=scratch)
                 out += standardise(scratch, float(self.weights[place]))
+
+    def for_items(self, items: Indices) -> ItemProducts | None:
+        """The scores of these items alone, where all members are joined.
+
+        The others' scores are standardised over all items, so that all must be known.
+        """
+        joined = self._joined
+        if joined is None or len(joined.places) < self.n_members:
+            return None
+        return ItemProducts(self.n_users, self.joined_users, joined.tiles.take(items))
 
     def similarity(self) -> Blend:
         """The blend of the members' own similarities; what compares no items is left out."""

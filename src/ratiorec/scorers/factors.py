@@ -16,6 +16,8 @@ from ratiorec.scorers.scorer import (
     FixedTiles,
     FloatMatrix,
     Indices,
+    ItemProducts,
+    Narrowable,
     Pairs,
     Scorer,
     StoredScorer,
@@ -85,6 +87,10 @@ class InnerProduct:
         """The inner products of each user's factors with every item's."""
         return self._tiled.products(self.users[users], out=out)
 
+    def for_items(self, items: Indices) -> ItemProducts:
+        """The scores of these items alone."""
+        return ItemProducts(self.n_users, self.user_vectors, self._tiled.take(items))
+
     def with_users(self, users: FloatMatrix) -> InnerProduct:
         """The same items for other users; what has been made of the items is shared.
 
@@ -145,6 +151,11 @@ class WithFallbackUser:
             self.known.scores(np.where(is_known, users, 0), out=out)
         out[~is_known] = self.fallback_scores
         return out
+
+    def for_items(self, items: Indices) -> WithFallbackUser | None:
+        """The scores of these items alone, where the known users have them at less cost."""
+        known = self.known.for_items(items) if isinstance(self.known, Narrowable) else None
+        return None if known is None else WithFallbackUser(known, self.fallback_scores[items])
 
 
 def with_fallback_users(

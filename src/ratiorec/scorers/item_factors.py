@@ -18,6 +18,7 @@ from ratiorec.scorers.scorer import (
     FloatMatrix,
     FromHistories,
     Indices,
+    ItemProducts,
     Pairs,
     history_rows,
     largest_values,
@@ -59,6 +60,10 @@ class ItemFactors(FromHistories):
         """The inputs of each user's history, added up in its order."""
         vectors: FloatMatrix = history_rows(self.histories, users, self.n_items) @ self._inputs
         return vectors
+
+    def for_items(self, items: Indices) -> ItemProducts:
+        """The scores of these items alone."""
+        return ItemProducts(self.n_users, self.user_vectors, self._tiled.take(items))
 
     def similarity(self) -> InnerProduct:
         """The cosine of the outputs of two items."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -66,6 +67,10 @@ class ItemWeights(FromHistories):
             out[rows] = history_rows(self.histories, users[rows], self.n_items) @ self._rows
         return out
 
+    def for_items(self, items: Indices) -> _SomeWeights:
+        """The scores of these items alone."""
+        return _SomeWeights(self, items)
+
     def similarity(self) -> ItemWeights:
         """Scores of items for an item: those of a user who has it and no other."""
         return self.with_histories(identity_pairs(self.n_items))
@@ -83,6 +88,33 @@ class ItemWeights(FromHistories):
     @cached_property
     def _rows(self) -> FloatMatrix:
         return np.ascontiguousarray(self.weights)  # or every product would begin with a copy
+
+
+@dataclass(frozen=True, eq=False)
+class _SomeWeights:
+    """What histories say of some items: no more weights are read than those."""
+
+    of_all: ItemWeights
+    items: Indices
+
+    @property
+    def n_users(self) -> int:
+        return self.of_all.n_users
+
+    @property
+    def n_items(self) -> int:
+        return len(self.items)
+
+    def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
+        """The sum of what the items of each user's history say, in their order."""
+        if out is None:
+            out = np.empty((len(users), self.n_items), np.float32)
+        histories = history_rows(self.of_all.histories, users, self.of_all.n_items)
+        for row, (start, end) in enumerate(pairwise(histories.indptr)):
+            out[row] = 0
+            for item in histories.indices[start:end]:
+                out[row] += self.of_all.weights[item, self.items]
+        return out
 
 
 @dataclass(frozen=True, eq=False)

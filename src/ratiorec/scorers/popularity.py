@@ -43,6 +43,10 @@ class PopularityScorer:
         out[...] = self.counts
         return out
 
+    def for_items(self, items: Indices) -> PopularityScorer:
+        """The counts of these items alone."""
+        return PopularityScorer(self.counts[items], self.n_users)
+
     def similarity(self) -> Scorer:
         """Refused: a count says nothing about which items go together."""
         raise ConfigError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
@@ -132,6 +132,15 @@ class Factored(Protocol):
 
     def user_vectors(self, users: Indices) -> FloatMatrix:
         """One vector for each of these users [n, d]."""
+        ...
+
+
+@runtime_checkable
+class Narrowable(Protocol):
+    """A scorer that scores a few of its items at less cost than all of them."""
+
+    def for_items(self, items: Indices) -> Scorer | None:
+        """The same scores, to the last bit, of these items alone; None where nothing is won."""
         ...
 
 
@@ -314,6 +323,11 @@ class FixedTiles:
         tiles = padded.reshape(-1, width, dimension).transpose(0, 2, 1)
         return cls(np.ascontiguousarray(tiles), n_items)
 
+    def take(self, items: Indices) -> FixedTiles:
+        """Tiles of these items alone."""
+        tiles, places = np.divmod(items, self.tiles.shape[2])
+        return FixedTiles.of(self.tiles[tiles, :, places])
+
     def products(self, vectors: FloatMatrix, *, out: FloatMatrix | None = None) -> FloatMatrix:
         """The inner products of each vector with every item's [n, n_items]."""
         n_vectors, (_, dimension, width) = len(vectors), self.tiles.shape
@@ -339,6 +353,23 @@ class FixedTiles:
             yield slice(start, min(start + step, n_full))
         if n_full < n_tiles:
             yield slice(n_full, n_tiles)
+
+
+@dataclass(frozen=True, eq=False)
+class ItemProducts:
+    """Scores that are inner products of users' vectors with those in tiles."""
+
+    n_users: int
+    vectors: Callable[[Indices], FloatMatrix]
+    tiles: FixedTiles
+
+    @property
+    def n_items(self) -> int:
+        return self.tiles.n_items
+
+    def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
+        """The inner products of each user's vector with every item's."""
+        return self.tiles.products(self.vectors(users), out=out)
 
 
 def _multiply(vectors: FloatMatrix, tiles: FloatMatrix, out: FloatMatrix) -> None:

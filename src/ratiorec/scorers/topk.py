@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ratiorec.errors import ConfigError, require_range
 from ratiorec.machine import usable_cores
 from ratiorec.scorers import FloatMatrix, Indices, Scorer
+from ratiorec.scorers.few_items import few_items
 from ratiorec.scorers.scorer import Pairs, pairs_of
 
 Progress = Callable[[int, int], None]
@@ -150,12 +151,16 @@ class Exact:
         """The ranking in consecutive blocks of users; `allow` without `deny` may be listed.
 
         Lists are the k best items, or what `pick` makes of the scores.
+        Where few items may be, no other is scored if the scorer can do that.
         """
+        hidden = seen if self.exclude_seen else None
+        blocked = blocked_items(scorer.n_items, allow, deny)
+        few = None if allow is None or pick is not None else few_items(scorer, blocked)
+        if few is not None:
+            scorer, blocked = few, None
         n_rows, n_threads = self._block_size(scorer.n_items)
         n_threads = min(n_threads, -(-len(users) // n_rows))
         blocks = (users[start : start + n_rows] for start in range(0, len(users), n_rows))
-        blocked = blocked_items(scorer.n_items, allow, deny)
-        hidden = seen if self.exclude_seen else None
         buffers: SimpleQueue[FloatMatrix] = SimpleQueue()
         for _ in range(n_threads):
             buffers.put(np.empty((min(n_rows, len(users)), scorer.n_items), np.float32))
@@ -165,10 +170,13 @@ class Exact:
             try:
                 scores = scorer.scores(block, out=buffer[: len(block)])
                 if hidden is not None:
-                    scores[pairs_of(hidden, block)] = -np.inf
+                    rows, items = pairs_of(hidden, block)
+                    scores[(rows, items) if few is None else few.places(rows, items)] = -np.inf
                 if blocked is not None:
                     np.copyto(scores, -np.inf, where=blocked)
                 best = top_k(scores, self.k) if pick is None else pick(block, scores)
+                if few is not None:
+                    best = best._replace(items=few.named(best.items))
                 return Ranking(block, *best)
             finally:
                 buffers.put(buffer)

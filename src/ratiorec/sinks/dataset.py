@@ -193,6 +193,7 @@ def _request(job: Job) -> dict[str, Any]:
         "include-seen": not query.exclude_seen,
         "allow": None if query.allow is None else len(query.allow),  # type: ignore[arg-type]
         "deny": None if query.deny is None else len(query.deny),  # type: ignore[arg-type]
+        "filter": None if query.filter is None else str(query.filter),
         "ratiorec": __version__,
     }
 

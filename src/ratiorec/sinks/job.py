@@ -77,7 +77,7 @@ class Job:
         """The job in the model's own ids; a user named twice is listed once."""
         asked, ids = Query.of(query, **options), model.users.ids
         if user_ids is not ids:
-            found = asked.resolve(user_ids, users=model.users, items=model.items)
+            found = asked.resolve(user_ids, users=model.users, filters=model.filters)
             once = list(dict.fromkeys(found.user_ids.tolist()))
             ids = np.array(once, found.user_ids.dtype)
         return cls(model, ids, asked)
@@ -87,12 +87,12 @@ class Job:
         """A hash of all that the lists depend on: the model, the users, the options."""
         model, asked = (
             self.model,
-            self.query.resolve([], users=self.model.users, items=self.model.items),
+            self.query.resolve([], users=self.model.users, filters=self.model.filters),
         )
         options = {
             name: value
             for name, value in asdict(self.query).items()
-            if name not in ("allow", "deny", "on_unknown", "memory_mb")
+            if name not in ("allow", "deny", "filter", "on_unknown", "memory_mb")
         }
         options |= {"scorer": model.scorer.kind, "version": __version__}
         if self.query.rules is not None:
