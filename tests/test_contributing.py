@@ -12,4 +12,4 @@ def test_the_spine_is_what_a_newcomer_can_read() -> None:
     spine = [ROOT / name for name in re.findall(r"^\d+\. `([^`]+)`", listed, re.MULTILINE)]
     assert 10 <= len(spine) <= 14
     lines = {path.name: len(path.read_text(encoding="utf-8").splitlines()) for path in spine}
-    assert sum(lines.values()) <= 3300, lines
+    assert sum(lines.values()) <= 3500, lines
