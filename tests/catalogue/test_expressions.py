@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,10 +19,18 @@ from ratiorec.catalogue.expressions import (
     Expression,
 )
 from ratiorec.errors import ConfigError
+from support.random_expressions import Asked, random_expression
 
+NUMBERS = [0.0, 1.0, 2.5, 50.0, -3.0]
 KINDS = ["tea", "jam", "oats", 'quo"te', "back\\slash"]
 TAGS = ["organic", "fair", "new", "Größe"]
 WORDS = ["Green tea", "GREEN jam", "oats", "Straße", ""]
+COLUMNS = (
+    Asked("price", "price", "number", [*NUMBERS, 7.0]),
+    Asked("kind", "kind", "category", [*KINDS, "no such"]),
+    Asked("unit labels", "`unit labels`", "tags", [*TAGS, "no such"]),
+    Asked("in", "`in`", "text", WORDS),
+)
 
 
 def random_table(rng: random.Random, n_rows: int = 40) -> Attributes:
@@ -32,7 +39,7 @@ def random_table(rng: random.Random, n_rows: int = 40) -> Attributes:
 
     texts = np.empty(n_rows, object)
     texts[:] = some(WORDS)
-    numbers = [np.nan if value is None else value for value in some([0, 1, 2.5, 50, -3])]
+    numbers = [np.nan if value is None else value for value in some(NUMBERS)]
     return Attributes(
         n_rows,
         {
@@ -44,87 +51,12 @@ def random_table(rng: random.Random, n_rows: int = 40) -> Attributes:
     )
 
 
-Row = dict[str, Any]
-Truth = Callable[[Row], bool]
-
-
-def quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\")
-    return (
-        '"' + escaped.replace('"', '\\"') + '"' if "'" in text or len(text) % 2 else f"'{escaped}'"
-    )
-
-
-def random_condition(rng: random.Random) -> tuple[str, Truth]:
-    """A condition as somebody may write it, and what it means of a row in plain types."""
-    column, name, values = rng.choice(
-        [
-            ("price", "price", [0.0, 1.0, 2.5, 50.0, -3.0, 7.0]),
-            ("kind", "kind", [*KINDS, "no such"]),
-            ("unit labels", "`unit labels`", [*TAGS, "no such"]),
-            ("in", "`in`", WORDS),
-        ]
-    )
-    value = rng.choice(values)
-    some = rng.sample(values, rng.randrange(4))
-    write = str if column == "price" else quoted
-    listed = "[" + ",".join(map(write, some)) + "]"
-    is_tags = column == "unit labels"
-    is_missing: Truth = lambda row: not row[column] if is_tags else row[column] is None  # noqa: E731
-    either: list[tuple[str, Truth]] = [
-        (f"{name} is missing", is_missing),
-        (f"{name} IS NOT missing", lambda row: not is_missing(row)),
-    ]
-    if is_tags:
-        either += [
-            (f"{name} has {quoted(value)}", lambda row: value in row[column]),
-            (f"{name} has any {listed}", lambda row: any(one in row[column] for one in some)),
-            (f"{name} has all {listed}", lambda row: all(one in row[column] for one in some)),
-        ]
-    else:
-        known: Callable[[Truth], Truth] = lambda truth: (  # noqa: E731
-            lambda row: row[column] is not None and truth(row)
-        )
-        either += [
-            (f"{name}=={write(value)}", known(lambda row: row[column] == value)),
-            (f"{name} = {write(value)}", known(lambda row: row[column] == value)),
-            (f"{name} != {write(value)}", known(lambda row: row[column] != value)),
-            (f"{name} in {listed}", known(lambda row: row[column] in some)),
-            (f"{name} not in {listed}", known(lambda row: row[column] not in some)),
-        ]
-        if column == "price":
-            either += [
-                (f"price < {value}", known(lambda row: row[column] < value)),
-                (f"price<={value}", known(lambda row: row[column] <= value)),
-                (f"price > {value}", known(lambda row: row[column] > value)),
-                (f"price>={value}", known(lambda row: row[column] >= value)),
-            ]
-        else:
-            part = value[1:3].swapcase()
-            has_part = known(lambda row: part.casefold() in row[column].casefold())
-            either.append((f"{name} contains {quoted(part)}", has_part))
-    return rng.choice(either)
-
-
-def random_expression(rng: random.Random, depth: int = 4) -> tuple[str, Truth]:
-    join = rng.choice(["", "not", "and", "or"]) if depth else ""
-    if not join:
-        return random_condition(rng)
-    if join == "not":
-        text, truth = random_expression(rng, depth - 1)
-        return f"not ({text})", lambda row: not truth(row)
-    parts = [random_expression(rng, depth - 1) for _ in range(rng.randrange(2, 4))]
-    joined = f" {join} ".join(f"({text})" for text, _ in parts)
-    combine = all if join == "and" else any
-    return joined, lambda row: combine(truth(row) for _, truth in parts)
-
-
 def test_200_random_expressions_equal_brute_force() -> None:
     rng = random.Random(0)
     n_true = 0
     for _ in range(200):
         table = random_table(rng)
-        text, truth = random_expression(rng)
+        text, truth = random_expression(rng, COLUMNS)
         expression = Expression.parse(text)
         expected = [truth(row) for row in table.rows(range(table.n_rows))]
         assert expression.mask(table).tolist() == expected, text

@@ -124,7 +124,7 @@ def test_lists_for_everyone_are_a_csv_file(folder: Path) -> None:
     done = run(folder, "recommend", "model", "--all", "-k", "3", "-o", "lists.csv")
     assert "720 rows in lists.csv" in done.stderr
     header, *lines = (folder / "lists.csv").read_text().splitlines()
-    assert header == "user_id,item_id,score,rank"
+    assert header == "user_id,item_id,score,rank,kind"
     assert len(lines) == 720
 
 

@@ -49,12 +49,13 @@ def test_a_batch_is_equal_where_it_is_on_all_ranks() -> None:
 
 def test_ways_that_this_machine_does_not_have_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     not_run: dict[str, str] = {}
-    names = [name for name, _, _ in ways([1, 2], "cpu", not_run)]
+    names = [way.name for way in ways([1, 2], "cpu", not_run)]
     assert (names[0], names[-1], len(names)) == (ALONE, HOSTS, 4)
     assert [what for what in not_run if "GPU" in what]
     monkeypatch.setattr("torch.cuda.device_count", lambda: 1)
-    on_gpu = [name for name, _, _ in ways([1, 2], "cuda", not_run)]
-    assert on_gpu[1:] == [
+    on_gpu = list(ways([1, 2], "cuda", not_run))
+    assert [way.device for way in on_gpu] == ["cpu", "cuda", "cuda", "cuda"]
+    assert [way.name for way in on_gpu[2:]] == [
         "torchrun, 1 on 1 GPU, nccl",
         "torchrun, 2 on 1 GPU, gloo by way of the host",
     ]

@@ -97,6 +97,7 @@ def ways(sizes: list[int], device: str, not_run: dict[str, str]) -> Iterator[Way
         for size in sizes:
             yield Way(f"torchrun, {size} on one host", size, CPU, partial(run_ranks, size))
         yield Way(HOSTS, 2, CPU, run_on_two_hosts)
+        not_run["GPU: one rank by nccl, two that share a GPU, several GPUs"] = "asked for the CPU"
         return
     import torch
 

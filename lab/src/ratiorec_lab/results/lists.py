@@ -1,0 +1,90 @@
+"""What rules and filters do to lists: variety against accuracy, and the time of a filter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ratiorec_lab.tables import markdown_table
+
+IMAGE = "diversity.svg"
+_FIGURES = {
+    "ndcg@20": "nDCG@20",
+    "recall@20": "R@20",
+    "diversity@20": "diversity by users",
+    "vector_diversity@20": "diversity by vectors",
+}
+
+
+def tables(folder: Path) -> dict[str, str]:
+    """The tables of docs/how-to/varied-lists.md."""
+    return {"diversity": diversity_table(folder)}
+
+
+def _records(folder: Path, name: str) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob(f"bench-{name}*.json"))]
+
+
+def diversity_table(folder: Path) -> str:
+    """Figures by strength, and how much of the accuracy is left."""
+    parts = []
+    for record in _records(folder, "diversity"):
+        result = record["result"]
+        plain = result["curve"][0]["ndcg@20"]["value"]
+        rows = []
+        for point in result["curve"]:
+            told = [_told(point.get(name)) for name in _FIGURES]
+            rows.append(
+                [f"{point['strength']:g}", *told, f"{point['ndcg@20']['value'] / plain:.1%}"]
+            )
+        header = ["diversity", *_FIGURES.values(), "nDCG@20 that is left"]
+        users = result["curve"][0]["users"]
+        about = (
+            f"**{result['dataset']}**, `{result['preset']}`, {result['steps']:,} steps, seed "
+            f"{result['seed']}, {users:,} users, {result['test']}:"
+        )
+        parts += [about, markdown_table(header, rows), f"`{record['command']}`"]
+    if not parts:
+        return "Not measured yet."
+    return "\n\n".join([*parts, f"![nDCG@20 against the diversity of lists]({_UP}{IMAGE})"])
+
+
+_UP = "../"  # the page lies one folder below the images
+
+
+def _told(figure: dict[str, float] | None) -> str:
+    if figure is None:
+        return "none: no vectors"
+    return f"{figure['value']:.4f} ({figure['low']:.4f} to {figure['high']:.4f})"
+
+
+def images(folder: Path) -> dict[str, str]:
+    """The plot, by file name."""
+    from ratiorec_lab.bench.growth_chart import drawing
+    from ratiorec_lab.report.charts import Series, line_chart
+
+    charts = []
+    for record in _records(folder, "diversity"):
+        result = record["result"]
+        for name in ("diversity@20", "vector_diversity@20"):
+            points = [point for point in result["curve"] if name in point]
+            if not points:
+                continue
+            line = Series(
+                "strength " + ", ".join(f"{point['strength']:g}" for point in points),
+                [point[name]["value"] for point in points],
+                [point["ndcg@20"]["value"] for point in points],
+            )
+            charts.append(
+                line_chart(
+                    [line],
+                    title=result["dataset"],
+                    x_label=_FIGURES[name],
+                    y_label="nDCG@20",
+                )
+            )
+    if not charts:
+        return {}
+    told = "nDCG@20 against the diversity of lists, by the strength of the rule"
+    return {IMAGE: drawing(charts, description=told)}
