@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from lab_support.fake_cells import curve, keep, know, metrics, time_steps
 from ratiorec_lab.reproduce import rules
 from ratiorec_lab.reproduce import verdict as v
 from ratiorec_lab.reproduce.claims import CLAIMS, verdicts
-from ratiorec_lab.reproduce.more_runs import EQUAL_WEIGHTS, variant_cells
+from ratiorec_lab.reproduce.more_runs import EQUAL_WEIGHTS, EXACT, variant_cells
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import STAND_IN
 from ratiorec_lab.reproduce.records import ON_GPU, CellFiles
@@ -96,6 +97,28 @@ def test_a_record_turns_not_tested_into_a_verdict(files: CellFiles) -> None:
     found = judged(files, "dre-pu")
     assert (found.status, len(found.checks)) == (v.REPRODUCED, 1)
     assert found.figures == ("Gowalla +135.3 % (+130.8 to +139.7 %)")
+
+
+@pytest.mark.parametrize("shown", ["validated", "paper"])
+def test_the_papers_number_of_steps_is_judged_by_its_protocol_whichever_is_shown(
+    files: CellFiles, shown: str
+) -> None:
+    run(files, "dregn-cf", "gowalla", 0.11)  # validated: says nothing about it
+    findings = Findings(replace(PLAN, protocol=shown), files)
+    assert v.judged(findings, CLAIM["steps-paper"]).status == v.NOT_TESTED
+    cells = variant_cells(replace(PLAN, protocol="paper"), EXACT, "gowalla")
+    keep(files, cells, test=metrics(0.1541))
+    findings = Findings(replace(PLAN, protocol=shown), files)
+    found = v.judged(findings, CLAIM["steps-paper"])
+    assert (found.status, len(found.checks)) == (v.REPRODUCED, 1)
+
+
+def test_a_figure_of_one_seed_is_marked(files: CellFiles) -> None:
+    run(files, "dregn-cf", "gowalla", 0.1541)
+    run(files, "dregn-cf", "yelp2018", 0.0564, 0.0565)
+    one, several = (check.figure for check in judged(files, "figures").checks)
+    assert one.endswith("% (one seed)")
+    assert "one seed" not in several
 
 
 def test_an_idle_correction_is_no_slight_loss(files: CellFiles) -> None:
