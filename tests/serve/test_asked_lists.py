@@ -76,7 +76,7 @@ def test_200_random_expressions_over_http_equal_brute_force(tmp_path: Path) -> N
         start, end = artifact.seen.indptr[user : user + 2]
         seen = set(artifact.seen.indices[start:end].tolist())
         keeps = [item for item in range(40) if truth(rows[item]) and item not in seen]
-        best = sorted(keeps, key=lambda item: (-scores[user, item], item))[:k]  # noqa: B023
+        best = sorted(keeps, key=lambda item: (-scores[user, item], item))[:k]
         answer = client.get(f"/v1/recommend/user{user}", filter=text, k=k).json
         found = [(row["item_id"], row["score"]) for row in answer["items"]]
         assert found == [(f"item{item}", float(scores[user, item])) for item in best], text
@@ -103,7 +103,7 @@ def test_unknown_users_get_what_is_popular_within_the_filter(client: Client) -> 
 
 
 @pytest.mark.parametrize(
-    ("path", "filter", "where", "what"),
+    ("path", "text", "where", "what"),
     [
         ("/v1/recommend/user1", "prise < 5", "filter, character 1", "a column that is not there"),
         ("/v1/recommend/user1", "price <", "filter, character 8", "cannot be read"),
@@ -114,9 +114,9 @@ def test_unknown_users_get_what_is_popular_within_the_filter(client: Client) -> 
     ],
 )
 def test_a_bad_filter_is_told_by_its_character(
-    client: Client, path: str, filter: str, where: str, what: str
+    client: Client, path: str, text: str, where: str, what: str
 ) -> None:
-    answer = client.get(path, filter=filter)
+    answer = client.get(path, filter=text)
     assert (answer.status, answer.refusal["where"]) == (422, where)
     assert what in answer.refusal["what"]
 
