@@ -18,8 +18,8 @@ _FIGURES = {
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """The tables of docs/how-to/varied-lists.md."""
-    return {"diversity": diversity_table(folder)}
+    """The tables of docs/how-to/filters-and-rules.md."""
+    return {"diversity": diversity_table(folder), "latency": latency_table(folder)}
 
 
 def _records(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -48,6 +48,45 @@ def diversity_table(folder: Path) -> str:
     if not parts:
         return "Not measured yet."
     return "\n\n".join([*parts, f"![nDCG@20 against the diversity of lists]({_UP}{IMAGE})"])
+
+
+def latency_table(folder: Path) -> str:
+    """Latency with and without filters and rules, by the kind of model."""
+    parts = []
+    for record in _records(folder, "filter_latency"):
+        result, machine = record["result"], record["machine"]
+        columns = [
+            (f"{kind}, {_connections(n)}", found)
+            for kind, by_connections in result["latency"].items()
+            for n, found in by_connections.items()
+        ]
+        rows = [
+            [
+                case,
+                *(_milliseconds(found[case], next(iter(found.values()))) for _, found in columns),
+            ]
+            for case in columns[0][1]
+        ]
+        n_items = result["catalogue"]["items"]
+        about = (
+            f"{n_items:,} items, k = {result['catalogue']['k']}; vectors of "
+            f"{result['models']['dimension']} numbers, or {result['models']['neighbours']} "
+            f"neighbours of each item; {machine['cores']} cores ({machine['processor']}) for "
+            f"server and client, load average {result['load_average'][0]:g}. In brackets: p99 over p99 "
+            "without a filter."
+        )
+        header = ["request", *(name for name, _ in columns)]
+        parts += [markdown_table(header, rows), about, f"`{record['command']}`"]
+    return "\n\n".join(parts) or "Not measured yet."
+
+
+def _connections(n: str) -> str:
+    return "1 connection" if n == "1" else f"{n} connections"
+
+
+def _milliseconds(found: dict[str, float], plain: dict[str, float]) -> str:
+    times = f" ({found['p99_ms'] / plain['p99_ms']:.2f} ×)" if found is not plain else ""
+    return f"p50 {found['p50_ms']:.1f} ms, p99 {found['p99_ms']:.1f} ms{times}"
 
 
 _UP = "../"  # the page lies one folder below the images
