@@ -72,8 +72,8 @@ def latency_table(folder: Path) -> str:
             f"{n_items:,} items, k = {result['catalogue']['k']}; vectors of "
             f"{result['models']['dimension']} numbers, or {result['models']['neighbours']} "
             f"neighbours of each item; {machine['cores']} cores ({machine['processor']}) for "
-            f"server and client, load average {result['load_average'][0]:g}. In brackets: p99 over p99 "
-            "without a filter."
+            f"server and client, load average {result['load_average'][0]:g}. In brackets: p99 "
+            "over p99 without a filter."
         )
         header = ["request", *(name for name, _ in columns)]
         parts += [markdown_table(header, rows), about, f"`{record['command']}`"]
