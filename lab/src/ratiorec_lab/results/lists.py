@@ -54,30 +54,34 @@ def latency_table(folder: Path) -> str:
     """Latency with and without filters and rules, by the kind of model."""
     parts = []
     for record in _records(folder, "filter_latency"):
-        result, machine = record["result"], record["machine"]
-        columns = [
-            (f"{kind}, {_connections(n)}", found)
+        result = record["result"]
+        columns = {
+            f"{kind}, {_connections(n)}": found
             for kind, by_connections in result["latency"].items()
             for n, found in by_connections.items()
-        ]
+        }
+        first = next(iter(columns.values()))
+        plain = next(iter(first))
         rows = [
-            [
-                case,
-                *(_milliseconds(found[case], next(iter(found.values()))) for _, found in columns),
-            ]
-            for case in columns[0][1]
+            [case, *(_milliseconds(found[case], found[plain]) for found in columns.values())]
+            for case in first
         ]
-        n_items = result["catalogue"]["items"]
-        about = (
-            f"{n_items:,} items, k = {result['catalogue']['k']}; vectors of "
-            f"{result['models']['dimension']} numbers, or {result['models']['neighbours']} "
-            f"neighbours of each item; {machine['cores']} cores ({machine['processor']}) for "
-            f"server and client, load average {result['load_average'][0]:g}. In brackets: p99 "
-            "over p99 without a filter."
-        )
-        header = ["request", *(name for name, _ in columns)]
-        parts += [markdown_table(header, rows), about, f"`{record['command']}`"]
+        table = markdown_table(["request", *columns], rows)
+        n_rounds = len(first[plain]["p99_ms_of"])
+        parts += [table, _circumstances(record, n_rounds), f"`{record['command']}`"]
     return "\n\n".join(parts) or "Not measured yet."
+
+
+def _circumstances(record: dict[str, Any], n_rounds: int) -> str:
+    result, machine = record["result"], record["machine"]
+    catalogue, models = result["catalogue"], result["models"]
+    return (
+        f"{catalogue['items']:,} items, k = {catalogue['k']}; vectors of {models['dimension']} "
+        f"numbers, or {models['neighbours']} neighbours of each item. Server, client and other work "
+        f"on {machine['cores']} cores ({machine['processor']}), load average "
+        f"{result['load_average'][0]:g}: a cell is the round with the smallest p99 of {n_rounds}; × "
+        "is p99 over p99 without a filter."
+    )
 
 
 def _connections(n: str) -> str:
@@ -85,8 +89,8 @@ def _connections(n: str) -> str:
 
 
 def _milliseconds(found: dict[str, float], plain: dict[str, float]) -> str:
-    times = f" ({found['p99_ms'] / plain['p99_ms']:.2f} ×)" if found is not plain else ""
-    return f"p50 {found['p50_ms']:.1f} ms, p99 {found['p99_ms']:.1f} ms{times}"
+    ratio = f", **{found['p99_ms'] / plain['p99_ms']:.2f} ×**" if found is not plain else ""
+    return f"p50 {found['p50_ms']:.1f} ms, p99 {found['p99_ms']:.1f} ms{ratio}"
 
 
 _UP = "../"  # the page lies one folder below the images
