@@ -77,10 +77,10 @@ def _circumstances(record: dict[str, Any], n_rounds: int) -> str:
     catalogue, models = result["catalogue"], result["models"]
     return (
         f"{catalogue['items']:,} items, k = {catalogue['k']}; vectors of {models['dimension']} "
-        f"numbers, or {models['neighbours']} neighbours of each item. Server, client and other work "
-        f"on {machine['cores']} cores ({machine['processor']}), load average "
-        f"{result['load_average'][0]:g}: a cell is the round with the smallest p99 of {n_rounds}; × "
-        "is p99 over p99 without a filter."
+        f"numbers, or {models['neighbours']} neighbours of each item. Server, client and other "
+        f"work on {machine['cores']} cores ({machine['processor']}), load average "
+        f"{result['load_average'][0]:g}: a cell is the round with the smallest p99 of {n_rounds}; "
+        "× is p99 over p99 without a filter."
     )
 
 

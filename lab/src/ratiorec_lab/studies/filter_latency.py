@@ -3,12 +3,12 @@
     python -m ratiorec_lab.studies.filter_latency
 
 Two models of random numbers are served, one of vectors and one of item neighbours, over a table of
-attributes. Requests (k = 20, known users) come one after the other on each connection, in rounds in
-which the cases take turns. The 1 % filters keep about a thousand items: `fresh` ones are never asked
-for twice, so that nothing that is remembered helps; `repeated` ones are twenty that come again and
-again. The client runs on the same cores as the server, and others may use the machine: the figures
-are those of the round with the smallest p99, and p99 of all rounds is listed. `must_hold` has p99 of
-each case over p99 without a filter.
+attributes. Requests (k = 20, known users) come one after the other on each connection, in rounds
+in which the cases take turns. The 1 % filters keep about a thousand items: `fresh` ones are never
+asked for twice, so that nothing that is remembered helps; `repeated` ones are twenty that come
+again and again. The client runs on the same cores as the server, and others may use the machine:
+the figures are those of the round with the smallest p99, and p99 of all rounds is listed.
+`must_hold` has p99 of each case over p99 without a filter.
 """
 
 from __future__ import annotations
