@@ -86,7 +86,7 @@ class ServerProcess(Server):
 
 
 @contextlib.contextmanager
-def running(model: Path, log: Path, *options: str) -> Iterator[ServerProcess]:
+def running(model: Path | str, log: Path, *options: str) -> Iterator[ServerProcess]:
     """A server at a free port of loopback; it is gone afterwards, whatever happened."""
     command = [sys.executable, "-m", "ratiorec.cli", "serve", str(model), "--port", "0", "--json"]
     with log.open("w") as errors:
@@ -131,7 +131,7 @@ def running_here(model: Path, log: Path, limits: Limits) -> Iterator[Server]:
         thread.start()
         assert started.wait(PATIENCE)
         host, port = listener.getsockname()
-        yield Server(host, port, service.models.current.version, log)
+        yield Server(host, port, service.models.first.current.version, log)
         assert thread.is_alive()  # nothing of all that was asked has ended it
         servers[0].handle_exit(signal.SIGTERM, None)
         thread.join(PATIENCE)
