@@ -36,6 +36,8 @@ EXAMPLES = """Examples:
   ratiorec recommend model --history tea,jam
 
   ratiorec recommend model --users users.txt --deny sold_out.txt --json
+
+  ratiorec recommend model --all --attributes category,price -o lists.parquet
 """
 SIMILAR_EXAMPLES = """Examples:
 
@@ -59,6 +61,7 @@ class QueryGroup:
         Literal["raise", "skip", "fallback"], typer.Option(help="What to do about unknown ids.")
     ] = "raise"
     memory_mb: Annotated[int, typer.Option(help="Memory for blocks of scores.")] = 512
+    attributes: o.ListedAttributes = None
 
     def query(self, n_items: int) -> Query:
         """The query for a catalogue of so many items."""
@@ -71,6 +74,7 @@ class QueryGroup:
             deny=o.read_lines(self.deny) if self.deny else None,
             on_unknown=self.on_unknown,
             memory_mb=self.memory_mb,
+            attributes=o.words(self.attributes or ""),
         )
 
 
@@ -210,7 +214,7 @@ def recommend(
     query = asked.query(len(artifact.items))
     _tell_of_denied(artifact, query)
     if history is not None:
-        lists = artifact.recommend_to([_words(text) for text in history], query)
+        lists = artifact.recommend_to([o.words(text) for text in history], query)
         _put_out_histories(lists, history, sink, json=json)
         return
     ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
@@ -249,11 +253,6 @@ def _tell_of_unknown(artifact: Artifact, user_ids: Iterable[Any], query: Query) 
             f"note: {n_unknown:,} of {len(found):,} users {are} unknown: the list is what most "
             "users have, the score how many"
         )
-
-
-def _words(history: str) -> list[str]:
-    """The items of a history, with or without blanks after the commas."""
-    return [word.strip() for word in history.split(",") if word.strip()]
 
 
 def _list_length(k: int | None, n_items: int) -> int:
@@ -344,13 +343,30 @@ def _print_rows(rows: Iterable[dict[str, Any]], answer: str = "item") -> None:
         name = f"  {row[f'{answer}_name']}" if f"{answer}_name" in row else ""
         kind = row.get("kind", "personal")
         mark = "" if kind == "personal" else f"  ({kind})"
-        typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row[f'{answer}_id']}{name}{mark}")
+        more = _shown(row.get("attributes", {}))
+        typer.echo(
+            f"{row['rank']:>5}  {row['score']:>9.4f}  {row[f'{answer}_id']}{name}{mark}{more}"
+        )
+
+
+def _shown(attributes: dict[str, Any]) -> str:
+    """The attributes of an item in one line, without those that are missing.
+
+    >>> _shown({"price": 3.5, "labels": ["fair", "organic"], "brand": None})
+    '  [price 3.5, labels fair|organic]'
+    """
+    from ratiorec.scorers.table import as_cell
+
+    cells = {name: as_cell(value) for name, value in attributes.items()}
+    told = [f"{name} {' '.join(cell.split())}" for name, cell in cells.items() if cell]
+    return f"  [{', '.join(told)}]" if told else ""
 
 
 def similar(
     model: o.Model,
     item: Annotated[list[str], typer.Option("--item", help="Item id; repeatable.")],
     k: o.K = None,
+    attributes: o.ListedAttributes = None,
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Parquet or CSV file to write.")
     ] = None,
@@ -363,7 +379,8 @@ def similar(
     sink = None if output is None else sink_of(output)
     artifact = Artifact.load(model)
     try:
-        found = artifact.similar(item, _list_length(k, len(artifact.items)))
+        k = _list_length(k, len(artifact.items))
+        found = artifact.similar(item, k, attributes=o.words(attributes or ""))
     except UnknownIdError as error:  # there is no policy to choose here
         error.wanted = error.wanted.partition(", or on_unknown")[0]
         raise

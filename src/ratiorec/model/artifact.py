@@ -102,6 +102,10 @@ class Artifact:
         rows += [("pairs", f"{len(self.seen.indices):,}")]
         for part, metrics in figures.items():
             rows += [(f"{part} {name}", f"{value:.4f}") for name, value in (metrics or {}).items()]
+        for name, kinds in (("item", self.item_table.kinds), ("user", self.user_table.kinds)):
+            if kinds:
+                told = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
+                rows.append((f"{name} attributes", told))
         if "seconds" in card:
             made = f"seed {card['seed']}, {card['device']}, {card['seconds']['total']:.1f} s"
             rows.append(("fitted", made))
@@ -122,7 +126,10 @@ class Artifact:
     def with_items(self, table: Attributes, names: Sequence[str] | None = None) -> Artifact:
         """The same model with other attributes of its items, and other names where given."""
         items = self.items if names is None else self.items.with_names(names)
-        return replace(self, items=items, item_table=table)
+        other = replace(self, items=items, item_table=table)
+        if "item_map" in self.__dict__:  # as its vectors are the same
+            object.__setattr__(other, "item_map", self.item_map)
+        return other
 
     def with_users(self, table: Attributes) -> Artifact:
         """The same model with other attributes of its users."""
@@ -279,20 +286,26 @@ class Artifact:
         *,
         on_unknown: OnUnknown = "raise",
         filter: str | Expression | None = None,  # noqa: A002 (as in Query)
+        attributes: Sequence[str] = (),
     ) -> Recommendations:
         """The k items most similar to each given one, without the item itself.
 
         The columns are item_id, similar_id, score and rank, and similar_name where there are
-        names. An unknown item has nothing to fall back on: it is left out, or refused. A filter
-        is that of a `Query`: of what is listed, not of what is asked about.
+        names. An unknown item has nothing to fall back on: it is left out, or refused. Filter and
+        attributes are those of a `Query`: of what is listed, not of what is asked about.
         """
-        query = Query(k, on_unknown=on_unknown, filter=filter)
+        query = Query(k, on_unknown=on_unknown, filter=filter, attributes=attributes)
         items = known_indices(item_ids, self.items, on_unknown=on_unknown)
-        allow = query.resolve([], users=self.users, filters=self.filters).allow
-        rank = Exact(self._length(query))
-        ranking = rank(self.similarity, items, seen=identity_pairs(len(self.items)), allow=allow)
+        found = query.resolve([], users=self.users, filters=self.filters)
+        rank, itself = Exact(self._length(query)), identity_pairs(len(self.items))
+        ranking = rank(self.similarity, items, seen=itself, allow=found.allow)
         return Recommendations.of(
-            ranking, self.items.ids[items], self.items, query="item", answer="similar"
+            ranking,
+            self.items.ids[items],
+            self.items,
+            attributes=found.attributes,
+            query="item",
+            answer="similar",
         )
 
     def evaluate(
@@ -404,7 +417,13 @@ class Artifact:
     ) -> Recommendations:
         blocks = self._ranked(query, found, scorer, seen)
         ranking = Ranking.of(blocks, found.users, self._length(query))
-        return Recommendations.of(ranking, found.user_ids, self.items, cold=self.cold_items)
+        return self._listed(ranking, found.user_ids, found)
+
+    def _listed(
+        self, ranking: Ranking, user_ids: NDArray[Any], found: ResolvedQuery
+    ) -> Recommendations:
+        cold, attributes = self.cold_items, found.attributes
+        return Recommendations.of(ranking, user_ids, self.items, cold=cold, attributes=attributes)
 
     def _tables(
         self,
@@ -418,7 +437,7 @@ class Artifact:
             rows = slice(done, done + len(block.users))
             done = rows.stop
             block = block._replace(users=found.users[rows])  # ranking has others for unknown ones
-            yield Recommendations.of(block, found.user_ids[rows], self.items, cold=self.cold_items)
+            yield self._listed(block, found.user_ids[rows], found)
 
     def _length(self, query: Query) -> int:
         return min(query.k, max(len(self.items), 1))

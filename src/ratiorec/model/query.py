@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.expressions import Expression
 from ratiorec.catalogue.filters import Filters
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
@@ -31,6 +32,7 @@ class QueryOptions(TypedDict, total=False):
     memory_mb: float
     rules: Rules | None
     filter: str | Expression | None
+    attributes: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class Query:
         rules: What else is wanted of a list: limits, pins, boosts, diversity, calibration.
         filter: List only items of which this expression over their attributes is true, such as
             `kind in ["tea", "jam"] and price < 50`.
+        attributes: Columns of the item table to give with each listed item; ("all",) for all.
     """
 
     k: int = 20
@@ -59,6 +62,7 @@ class Query:
     memory_mb: float = 512
     rules: Rules | None = None
     filter: str | Expression | None = None
+    attributes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         require_range("k", self.k, at_least=1, what="k must be positive")
@@ -70,6 +74,8 @@ class Query:
         for name in ("allow", "deny"):  # as tuples: read once, and equal where the ids are
             ids = getattr(self, name)
             object.__setattr__(self, name, None if ids is None else tuple(_listed(ids)))
+        named = [self.attributes] if isinstance(self.attributes, str) else self.attributes
+        object.__setattr__(self, "attributes", tuple(dict.fromkeys(named)))
         if isinstance(self.filter, str):
             object.__setattr__(self, "filter", Expression.parse(self.filter))
 
@@ -107,16 +113,31 @@ class Query:
             kept = filters.kept(self.filter)
             allow = kept if allow is None else np.intersect1d(kept, allow)
         ids = users.ids[found] if (found >= 0).all() else _as_ids(wanted, users)
-        return ResolvedQuery(found, ids, allow, deny)
+        return ResolvedQuery(found, ids, allow, deny, self._described(filters.table))
+
+    def _described(self, table: Attributes) -> Attributes:
+        """The attributes that are given with each listed item."""
+        if "all" in self.attributes:
+            return table
+        for name in self.attributes:
+            if name not in table.columns:
+                where = "--attributes"
+                raise unknown_choice(
+                    "the items have no such attribute", name, table.columns, where=where
+                )
+        return table.only(self.attributes)
 
 
 class ResolvedQuery(NamedTuple):
-    """Users (-1 is an unknown one), their ids, and the allowed and denied items, as indices."""
+    """Users (-1 is an unknown one), their ids, the allowed and denied items, as indices, and what
+    is given with each listed one.
+    """
 
     users: Indices
     user_ids: NDArray[Any]
     allow: Indices | None
     deny: Indices | None
+    attributes: Attributes
 
 
 def resolve_histories(

@@ -178,11 +178,11 @@ def interactions_from_frame(
     """Pairs of a pandas or polars frame, an Arrow table or a record batch."""
     weighting, bad = _row_rules(**how)
     weighting.require_event_column(columns.event, spelt="event='NAME'")
-    eager = _eager(frame)
-    names = [str(name) for name in eager.columns]
+    whole = eager(frame)
+    names = [str(name) for name in whole.columns]
     positions = columns.among(names, where="data frame")
     return interactions_from_columns(
-        {role: _series(eager, position, role) for role, position in positions.items()},
+        {role: series_values(whole, position, role) for role, position in positions.items()},
         origin="data frame",
         names={role: names[position] for role, position in positions.items()},
         bad=bad,
@@ -273,7 +273,7 @@ def _side(n: int, ids: Iterable[Any] | None, kind: str) -> Vocabulary:
     return vocabulary
 
 
-def _eager(frame: Any) -> Any:
+def eager(frame: Any) -> Any:
     """The frame behind one interface, whoever made it."""
     import narwhals as nw
 
@@ -293,7 +293,7 @@ def _eager(frame: Any) -> Any:
         ) from error
 
 
-def _series(frame: Any, position: int, role: str) -> Values:
+def series_values(frame: Any, position: int, role: str) -> Values:
     """A column of a frame; pyarrow is needed for Arrow's own tables only."""
     import narwhals as nw
 
