@@ -22,7 +22,7 @@ from ratiorec.data.formats.files import (
     suffix_of,
 )
 from ratiorec.data.formats.identifiers import MISSING_TEXTS, surrogate_fault
-from ratiorec.data.formats.reading import Faults, Place, require_memory
+from ratiorec.data.formats.reading import Faults, Place, counted, require_memory
 from ratiorec.data.formats.tables import eager, require_same_columns, series_values, values_of_arrow
 from ratiorec.data.formats.values import Values, coded, values_of
 from ratiorec.errors import DataError
@@ -49,8 +49,9 @@ class RawTable:
     """Columns under their names, not looked at yet; `as_ids` and `as_cells` do that.
 
     `keys` number the rows as the source does, and `place` says in words where such a row stands;
-    `ragged` are rows with another number of cells, by key, which are in no column. `is_text` tells
-    a text file, in which a number is text and a word such as «null» nothing at all.
+    `ragged` are rows with another number of cells, by key, which are in no column, and `faults` the
+    rows that are no text, by their place. `is_text` tells a text file, in which a number is text
+    and a word such as «null» nothing at all.
     """
 
     origin: str
@@ -63,6 +64,7 @@ class RawTable:
     place: Place
     is_text: bool = False
     ragged: Faults = field(default_factory=dict)
+    faults: Faults = field(default_factory=dict)
 
 
 def raw_table(source: Any, *, delimiter: str | None, holds: str) -> RawTable:
@@ -130,13 +132,14 @@ def _table(
 
 
 @dataclass
-class _Lines:
+class _TextRows:
     """The cells of all pieces of text files by column, and the line of each row."""
 
     columns: list[list[str]]
     keys: list[Any] = field(default_factory=list)
     ragged: Faults = field(default_factory=dict)
-    n_cells: int = 0
+    faults: Faults = field(default_factory=dict)
+    n_rows: int = 0
 
     def add(self, piece: Piece, part: int) -> None:
         """The rows of one piece; equal cells of a column share one text."""
@@ -149,15 +152,16 @@ class _Lines:
             assert cells.distinct is not None
             distinct = piece.texts(cells.distinct)
             if not is_right:
-                self._note_bytes(distinct, cells.rows, lines)
+                self._note_bytes(distinct, cells.rows)
             texts += map(distinct.__getitem__, cells.rows.tolist())
         self.keys.append(lines)
-        self.n_cells += len(lines) * len(self.columns)
+        self.n_rows += len(lines)
 
-    def _note_bytes(self, distinct: list[str], codes: Any, lines: Any) -> None:
+    def _note_bytes(self, distinct: list[str], codes: Any) -> None:
         for code, text in enumerate(distinct):
             if (fault := surrogate_fault(text)) is not None:
-                self.ragged |= dict.fromkeys(lines[codes == code].tolist(), fault)
+                rows = self.n_rows + np.flatnonzero(codes == code)
+                self.faults |= dict.fromkeys(rows.tolist(), fault)
 
 
 def _is_utf8(piece: Piece) -> bool:
@@ -171,7 +175,7 @@ def _is_utf8(piece: Piece) -> bool:
 def _of_text(paths: Sequence[Path], delimiter: str | None, origin: str) -> RawTable:
     from ratiorec.data.formats.delimited import opened, pieces, sample
 
-    names, lines = dict[str, str](), _Lines([])
+    names, lines = dict[str, str](), _TextRows([])
     for part, path in enumerate(paths):
         where = origin if len(paths) == 1 else str(path)
         with opened(path, where) as stream:
@@ -182,8 +186,8 @@ def _of_text(paths: Sequence[Path], delimiter: str | None, origin: str) -> RawTa
             lines.columns = lines.columns or [[] for _ in names]
             for piece in pieces(stream, start, dialect, where):
                 lines.add(piece, part)
-                n_bytes = _BYTES_OF_A_CELL * lines.n_cells
-                require_memory(n_bytes, where=where, found=f"{lines.n_cells:,} cells")
+                n_bytes = _BYTES_OF_A_CELL * lines.n_rows * len(names)
+                require_memory(n_bytes, where=where, found=counted(lines.n_rows, "row"))
     keys = np.concatenate(lines.keys)
 
     def place(key: int) -> str:
@@ -201,6 +205,7 @@ def _of_text(paths: Sequence[Path], delimiter: str | None, origin: str) -> RawTa
         place,
         is_text=True,
         ragged=lines.ragged,
+        faults=lines.faults,
     )
 
 

@@ -292,7 +292,7 @@ def _ids(
     """The ids of any good rows, and the rows without an id, or with one that was there before."""
     values, kind = raw.as_ids(raw.columns[roles.id]), roles.kind
     raw.columns[roles.id] = None
-    faults = id_faults(values, kind=kind, is_text=raw.is_text)
+    faults = {**id_faults(values, kind=kind, is_text=raw.is_text), **raw.faults}
     rows = np.setdiff1d(np.arange(raw.n_rows), list(faults))
     known = values.select(rows)
     vocabulary, found = encode_ids(known, kind=kind, is_text=raw.is_text)

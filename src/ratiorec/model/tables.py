@@ -15,6 +15,8 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError
 from ratiorec.model.artifact import Artifact
 
+_IDS_AT_ONCE = 4096
+
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
@@ -91,14 +93,16 @@ def attach(
 
 def require_known(table: IdTable, vocabulary: Vocabulary) -> None:
     """Refuse a table without a single id of the vocabulary, as one of another shop is."""
-    if (vocabulary.indices(table.ids, on_unknown="skip") >= 0).any():
-        return
+    for start in range(0, len(table), _IDS_AT_ONCE):  # as a rule one of the first is known
+        ids = table.ids[start : start + _IDS_AT_ONCE]
+        if (vocabulary.indices(ids, on_unknown="skip") >= 0).any():
+            return
     kind, shown = table.kind, ", ".join(map(repr, vocabulary.ids[:3].tolist()))
-    roles = ", ".join(repr(column) for column in table.roles.values()) or "ids"
+    column = f" in {table.roles[kind]!r}" if kind in table.roles else ""
     raise DataError(
         f"the table has none of the model's {kind}s",
         where=table.origin,
-        found=f"{', '.join(map(repr, table.ids[:3].tolist()))}, … in {roles.partition(',')[0]}",
+        found=f"{', '.join(map(repr, table.ids[:3].tolist()))}, …{column}",
         wanted=f"ids such as {shown}; if they are in another column, --id-column NAME",
     )
 

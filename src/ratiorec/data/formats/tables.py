@@ -119,10 +119,13 @@ def _of_arrow(column: pa.ChunkedArray, role: str) -> Values:
     if isinstance(column.type, pa.BaseExtensionType):
         storage = column.type.storage_type
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], type=storage)
+    if types.is_dictionary(column.type) and types.is_null(column.type.value_type):
+        column = pa.chunked_array([pa.nulls(len(column))])  # is_null() of it ends the process
     kind = column.type
     is_null = column.is_null().to_numpy() if column.null_count else None
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        filled = column.fill_null(0) if is_null is not None else column
+        nothing = False if types.is_boolean(kind) else 0
+        filled = column.fill_null(nothing) if is_null is not None else column
         filled = filled.cast(pa.float64()) if types.is_float16(kind) else filled
         return Values(np.asarray(filled.to_numpy()), None, is_null)
     if types.is_date(kind) or types.is_timestamp(kind):
