@@ -121,3 +121,8 @@ def test_queries_with_one_filter_in_two_spellings_are_equal() -> None:
     assert hash(Query(filter="price > 1.0")) == hash(Query(filter="(price>1)"))
     with pytest.raises(ConfigError, match="the filter cannot be read"):
         Query(filter="price >")
+
+
+def test_attributes_are_equal_however_they_are_named() -> None:
+    assert Query(attributes="price") == Query(attributes=["price", "price"])
+    assert Query(attributes=("all",)) == Query(attributes="all") != Query()

@@ -101,12 +101,11 @@ class Categories:
 
     def plain(self) -> list[Value]:
         """All values in plain types."""
-        found: list[Value] = self.flat().tolist()
-        return found
+        return [None if code == MISSING else self.names[code] for code in self.codes.tolist()]
 
     def flat(self) -> NDArray[Any]:
         """One value for each row of a flat table."""
-        return _as_objects([*self.names.tolist(), None])[self.codes]  # the last where it is -1
+        return _as_objects(self.plain())
 
     def to_arrow(self) -> pyarrow.Array:
         """The column for Arrow."""
@@ -179,12 +178,12 @@ class Tags:
     def take(self, indices: NDArray[np.int64]) -> Tags:
         """These rows; those at -1 have no tags."""
         known = indices >= 0
-        lengths = np.where(known, np.diff(self.indptr)[np.where(known, indices, 0)], 0)
-        if not len(self):
-            lengths = np.zeros(len(indices), np.int64)
+        starts, ends = self.indptr[indices[known]], self.indptr[indices[known] + 1]
+        lengths = np.zeros(len(indices), np.int64)
+        lengths[known] = ends - starts
         indptr = np.zeros(len(indices) + 1, np.int64)
         np.cumsum(lengths, out=indptr[1:])
-        starts = np.repeat(self.indptr[:-1][indices[known]], lengths[known])
+        starts = np.repeat(starts, ends - starts)
         within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
         return Tags(indptr, self.codes[starts + within], self.names)
 
