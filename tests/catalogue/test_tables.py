@@ -197,6 +197,7 @@ def test_a_kind_may_be_forced(tmp_path: Path) -> None:
         ("sku,name\n", ("there are no rows", "sku, name")),
         ("sku\na\nb\n", ("this is no table", "'sku'")),
         ("a,b\n1,2\n", ("no column of item ids", "'a', 'b'", "id_column")),
+        ("sku,x,x\na,1,2\n", ("two columns have one name", "'x' and 'x'")),
         ("sku,x,X\na,1,2\n", ("two columns have one name", "'x' and 'X'")),
         ("sku,x\na,1\nb,2\na,3\n", ("item id is there twice", "line 4", "'a', as in line 2")),
         ("sku,x\n,1\nb,2\n", ("missing item id", "line 2")),
@@ -259,6 +260,11 @@ def test_a_column_that_is_no_attribute_is_left_out_and_told() -> None:
         "note: the column '' is left out: it has no name",
         "note: the column 'vector' is left out: it holds list<item: double>",
     ]
+
+
+def test_titles_that_are_no_text_are_refused() -> None:
+    with pytest.raises(DataError, match=r"titles cannot be read.*column name.*lists of float"):
+        IdTable.read({"id": ["a"], "name": [[1.0]]})
 
 
 def test_dates_are_texts_that_sort_as_they_should() -> None:

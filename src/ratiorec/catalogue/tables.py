@@ -212,13 +212,14 @@ def _require_each_once(raw: RawTable) -> None:
     """Refuse names that a database could not tell apart."""
     seen: dict[str, str] = {}
     for name in filter(None, raw.names):
-        if (other := seen.setdefault(name.casefold(), name)) is not name:
+        if (other := seen.get(name.casefold())) is not None:
             raise DataError(
                 "two columns have one name",
                 where=raw.origin,
                 found=f"{other!r} and {name!r}",
                 wanted="each name once, whatever its capitals",
             )
+        seen[name.casefold()] = name
 
 
 def _require_kinds(kinds: Mapping[str, str]) -> dict[str, Kind]:
@@ -241,7 +242,7 @@ def _read(raw: RawTable, roles: _Roles, forced: Mapping[str, Kind], bad: BadRows
         )
     names = roles.names(raw)
     ids, faults = _ids(raw, roles)
-    titles = None if roles.title is None else _column(raw, roles.title, "text")[0]
+    titles = None if roles.title is None else _titles(raw, roles.title)
     columns: dict[str, Column] = {}
     left_out = {"": "it has no name"} if "" in raw.names else {}
     for name, at in _attributes(raw, roles, forced).items():
@@ -252,11 +253,11 @@ def _read(raw: RawTable, roles: _Roles, forced: Mapping[str, Kind], bad: BadRows
         else:
             faults = {row: _in(name, fault) for row, fault in found.items()} | faults
     _settle(raw, faults, bad)
-    good = np.setdiff1d(np.arange(raw.n_rows), list(faults))
+    good = np.flatnonzero(_is_good(raw, faults))
     table = Attributes(raw.n_rows, columns)
     return IdTable(
         ids(good),
-        titles.texts[good] if isinstance(titles, Texts) else None,
+        None if titles is None else titles[good],
         table.take(good) if faults else table,
         roles.kind,
         raw.origin,
@@ -264,6 +265,20 @@ def _read(raw: RawTable, roles: _Roles, forced: Mapping[str, Kind], bad: BadRows
         left_out,
         len(faults) + len(raw.ragged),
     )
+
+
+def _titles(raw: RawTable, at: int) -> NDArray[np.object_]:
+    try:
+        column, _ = _column(raw, at, "text")
+    except UnusableError as unusable:
+        raise DataError(
+            "titles cannot be read",
+            where=f"{raw.origin}, column {raw.names[at]}",
+            found=str(unusable),
+            wanted="text, or another column as --title-column",
+        ) from None
+    assert isinstance(column, Texts)
+    return column.texts
 
 
 def _in(name: str, fault: Fault) -> Fault:
@@ -293,8 +308,9 @@ def _ids(
     values, kind = raw.as_ids(raw.columns[roles.id]), roles.kind
     raw.columns[roles.id] = None
     faults = {**id_faults(values, kind=kind, is_text=raw.is_text), **raw.faults}
-    rows = np.setdiff1d(np.arange(raw.n_rows), list(faults))
-    known = values.select(rows)
+    is_good = _is_good(raw, faults)
+    rows = np.flatnonzero(is_good)
+    known = values.select(is_good)
     vocabulary, found = encode_ids(known, kind=kind, is_text=raw.is_text)
     places = np.zeros(raw.n_rows, np.int64)
     places[rows] = found
@@ -305,6 +321,13 @@ def _ids(
         again = f"{vocabulary.ids[places[row]]!r}, as in {where}"
         faults[row] = Fault(f"{kind} id is there twice", again, "each id once")
     return lambda good: np.asarray(vocabulary.ids[places[good]]), faults
+
+
+def _is_good(raw: RawTable, faults: Faults) -> NDArray[np.bool_]:
+    """Which rows are without a fault."""
+    is_good = np.ones(raw.n_rows, bool)
+    is_good[list(faults)] = False
+    return is_good
 
 
 def _settle(raw: RawTable, faults: Faults, bad: BadRows) -> None:
