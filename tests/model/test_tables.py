@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from ratiorec.catalogue.columns import Numbers
 from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import DataError, UnknownChoiceError
@@ -144,11 +146,9 @@ def test_a_bulk_job_knows_the_attributes_that_it_writes() -> None:
         model, _ = attach(small_model(), table)
         return Job.of(model, model.users.ids, **options).identity
 
-    other = IdTable.read({"id": ["item3"], "price": [4.0], "tags": [["a"]]}, title_column=None)
-    bare = [
-        identity(ITEMS),
-        identity(ITEMS, attributes=["price"]),
-        identity(ITEMS, attributes="all"),
-    ]
-    assert len({*bare, identity(other, attributes=["price"])}) == 4
-    assert bare[2] == identity(ITEMS, attributes=["price", "tags"])
+    raised = {"price": Numbers(ITEMS.attributes.columns["price"].values + 1)}  # type: ignore[union-attr]
+    other = replace(ITEMS, attributes=replace(ITEMS.attributes, columns=raised))
+    assert identity(ITEMS) == identity(other), "what is not given changes no row"
+    given = [identity(table, attributes=["price"]) for table in (ITEMS, other)]
+    assert len({identity(ITEMS), *given, identity(ITEMS, attributes="all")}) == 4
+    assert identity(ITEMS, attributes="all") == identity(ITEMS, attributes=["price", "tags"])

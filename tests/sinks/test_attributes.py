@@ -34,7 +34,7 @@ MODEL = small_model().with_items(
         },
     )
 )
-JOB = Job.of(MODEL, MODEL.users.ids, 6, attributes="all")
+JOB = Job.of(MODEL, MODEL.users.ids, 6, attributes="all", memory_mb=1e-3)  # ranks one by one
 NAMES = ("user_id", "item_id", "rank", "item_kind", ODD, "labels", "about")
 Rows = list[tuple[Any, ...]]
 
