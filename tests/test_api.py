@@ -55,6 +55,28 @@ def test_a_path_a_matrix_and_pairs_are_taken_too(tmp_path: Path) -> None:
     assert dataset_of(LOG) is LOG
 
 
+def test_a_model_is_fitted_with_tables_of_its_items_and_users() -> None:
+    ids = LOG.train.items.ids.tolist()
+    items = pandas.DataFrame({"item": ids[1:], "name": [f"No. {i}" for i in ids[1:]], "price": 2.5})
+    users = rr.IdTable.read({"id": LOG.train.users.ids[:9], "age": np.arange(9)}, kind="user")
+    model = rr.fit(LOG, preset="popularity", items=items, users=users)
+    row = model.recommend(LOG.train.users.ids[0], 20, attributes="all").to_dicts()
+    wanted = {"price": 2.5}, {"price": None}
+    assert [one["attributes"] for one in row] == [wanted[one["item_id"] == ids[0]] for one in row]
+    assert model.items.name(1) == f"No. {ids[1]}"
+    assert model.user_table.row(8) == {"age": 8}
+
+
+def test_a_table_of_another_shop_is_refused_before_training(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ratiorec.api.train", None)
+    with pytest.raises(DataError, match="none of the model's items"):
+        rr.fit(LOG, items={"sku": ["x"], "price": [1]})
+    with pytest.raises(DataError, match="no table of users"):
+        rr.fit(LOG, users=3)
+
+
 @pytest.mark.parametrize("data", [3, [("ada", "tea", 1.0)], [], {"ada": "tea"}, ["ada", "tea"]])
 def test_what_holds_no_pairs_is_refused_with_what_does(data: Any) -> None:
     with pytest.raises(DataError, match=r"no pairs can be read.*a list of \(user, item\)"):

@@ -24,6 +24,7 @@ _HOME = {
     "Columns": "ratiorec.data.formats",
     "Dataset": "ratiorec.data.interactions",
     "FitOptions": "ratiorec.training.fit",
+    "IdTable": "ratiorec.catalogue.tables",
     "Interactions": "ratiorec.data.interactions",
     "Loss": "ratiorec.losses",
     "PresetComparison": "ratiorec.api",
@@ -45,6 +46,7 @@ __all__ = [
     "Columns",
     "Dataset",
     "FitOptions",
+    "IdTable",
     "Interactions",
     "Loss",
     "PresetComparison",
@@ -64,6 +66,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from ratiorec.api import PresetComparison, compare, evaluate, fit, read
+    from ratiorec.catalogue.tables import IdTable
     from ratiorec.data.benchmarks import load
     from ratiorec.data.formats import Columns
     from ratiorec.data.interactions import Dataset, Interactions

@@ -10,6 +10,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ratiorec.catalogue.tables import IdTable, Side
 from ratiorec.config import preset as preset_settings
 from ratiorec.config import resolve
 from ratiorec.data import formats
@@ -18,6 +19,7 @@ from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.errors import ConfigError, DataError, unknown_choice
 from ratiorec.evaluation.evaluate import Report
 from ratiorec.model.artifact import Artifact
+from ratiorec.model.tables import attach, require_known
 from ratiorec.plain import html_table, text_table
 from ratiorec.presets import AUTO
 from ratiorec.progress import progress_bar, say_lines
@@ -40,6 +42,8 @@ def fit(
     settings: AnySettings | Mapping[str, Any] | None = None,
     seed: int = 0,
     device: str = "auto",
+    items: Any = None,
+    users: Any = None,
     options: FitOptions = FitOptions(),  # noqa: B008
     progress: bool | None = None,
     observe: Observer | None = None,
@@ -55,6 +59,8 @@ def fit(
         settings: Settings in place of a preset's, or a dictionary of those that differ from it.
         seed: Same seed, same bits on a CPU.
         device: "cpu", "cuda", "cuda:1" or "auto".
+        items: Titles and attributes of items: an `IdTable`, or what `IdTable.read` takes.
+        users: Attributes of users, in the same forms.
         options: Validation, refit, time budget, checkpoints.
         progress: Whether to show a bar; by default in a terminal or a notebook.
         observe: Told of every step and epoch, in place of the bar.
@@ -71,13 +77,18 @@ def fit(
                 wanted=wanted,
             )
         settings = resolve(preset_settings(preset), settings)
+    item_table, user_table = _table(items, "item"), _table(users, "user")
     dataset = _read_dataset(data, shown=progress)
+    for table, known in ((item_table, dataset.train.items), (user_table, dataset.train.users)):
+        if table is not None:
+            require_known(table, known)
+            say_lines(table.lines(), shown=progress)
     chosen = with_named(options, named)
     is_auto = settings is None and preset in (None, AUTO)
     with progress_bar(
         _budget(chosen, is_auto=is_auto), shown=progress if observe is None else False
     ) as bar:
-        return train(
+        model = train(
             dataset,
             preset=preset,
             settings=settings,
@@ -87,6 +98,15 @@ def fit(
             observe=observe or bar,
             stop_requested=stop_requested,
         )
+    model, attached = attach(model, item_table, user_table)
+    say_lines([side.line() for side in attached], shown=progress) if any(attached) else None
+    return model
+
+
+def _table(source: Any, kind: Side) -> IdTable | None:
+    if source is None or isinstance(source, IdTable):
+        return source and replace(source, kind=kind)
+    return IdTable.read(source, kind=kind)
 
 
 def evaluate(model: Artifact | str | Path, test: Any, **options: Any) -> Report:

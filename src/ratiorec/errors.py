@@ -168,9 +168,8 @@ def unknown_choice(
     names = list(choices)
     near = difflib.get_close_matches(str(found), names, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return UnknownChoiceError(
-        what, where=where, found=repr(found), wanted="one of " + ", ".join(names) + hint
-    )
+    wanted = f"one of {', '.join(names)}{hint}" if names else "none, as there is none"
+    return UnknownChoiceError(what, where=where, found=repr(found), wanted=wanted)
 
 
 def require_range(

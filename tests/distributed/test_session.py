@@ -152,7 +152,9 @@ def test_a_lost_rank_ends_the_others_and_a_restart_goes_on(
 
 
 def test_workers_start_by_themselves_and_survive_the_loss_of_one(tmp_path: Path) -> None:
-    command = fit(tmp_path / "model", *LONG, "--workers", "2")
+    (tmp_path / "items.csv").write_text("id,price\ni1,2.5\ni3,4\n")
+    more = (*LONG, "--workers", "2", "--items", str(tmp_path / "items.csv"))
+    command = fit(tmp_path / "model", *more)
     started = subprocess.Popen(
         [sys.executable, "-m", "ratiorec", *command],
         stdout=subprocess.PIPE,
@@ -170,7 +172,10 @@ def test_workers_start_by_themselves_and_survive_the_loss_of_one(tmp_path: Path)
     assert started.returncode == 0, err
     assert json.loads(out)["processes"]["n"] == 2
     assert "start again from the last checkpoint (1 of 3 times)" in err
-    assert Artifact.load(tmp_path / "model").card["epochs"] == 6
+    model = Artifact.load(tmp_path / "model")
+    assert model.card["epochs"] == 6
+    assert json.loads(out)["items"]["known"] == 2
+    assert model.item_table.row(model.items.indices(["i3"])[0]) == {"price": 4}
 
 
 def _children(pid: int) -> list[int]:
@@ -190,6 +195,9 @@ def test_a_wrong_command_starts_no_process(tmp_path: Path) -> None:
         _, err = wrong.communicate(SECONDS)
         assert wrong.returncode == 2
         assert f"found: {named}" in err
+    wrong = ForkedCommand(*words[:4], "--items", str(tmp_path / "none.csv"), "--workers", "2")
+    assert "no such file" in wrong.communicate(SECONDS)[1]
+    assert wrong.returncode == 2
 
 
 def test_a_torch_that_is_too_old_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

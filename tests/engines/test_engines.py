@@ -19,6 +19,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Numbers, Tags
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.engines import Engine, OneProcess, RayCluster, Spread, cluster, spread_lists
 from ratiorec.errors import (
@@ -85,8 +87,10 @@ def test_a_dataset_is_row_for_row_what_one_process_writes(
     items = Vocabulary(np.array([f"item-{i}" for i in range(30)], object), "item")
     users = Vocabulary(np.array([f"user-{u}" for u in range(53)], object), "user")
     model = Artifact(maker(seen, 30), users, items.with_names([f"{i}." for i in range(30)]), seen)
+    tags = Tags.of([["new"] if i % 3 else [] for i in range(30)])
+    model = model.with_items(Attributes(30, {"price": Numbers(np.arange(30.0)), "tags": tags}))
     model.save(tmp_path / "model")
-    job = Job.of(model, model.users.ids, k=7, deny=["item-3"])
+    job = Job.of(model, model.users.ids, k=7, deny=["item-3"], attributes="all")
     spread = Spread(FolderOfParts(place_of(str(tmp_path / "lists"))), engine, tmp_path / "model")
     tally = spread_lists(job, spread, users_at_a_time=10)
     assert tally == write_lists(job, sink_of(str(tmp_path / "lists.parquet")))

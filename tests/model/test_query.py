@@ -72,7 +72,7 @@ def test_ids_become_indices_in_the_order_asked() -> None:
 
 
 def test_what_is_not_asked_is_no_limit() -> None:
-    assert resolved("ann")[2:] == (None, None)
+    assert resolved("ann")[2:4] == (None, None)
 
 
 def test_someone_unknown_is_refused_left_out_or_kept_without_an_index() -> None:
@@ -121,3 +121,8 @@ def test_queries_with_one_filter_in_two_spellings_are_equal() -> None:
     assert hash(Query(filter="price > 1.0")) == hash(Query(filter="(price>1)"))
     with pytest.raises(ConfigError, match="the filter cannot be read"):
         Query(filter="price >")
+
+
+def test_attributes_are_equal_however_they_are_named() -> None:
+    assert Query(attributes="price") == Query(attributes=["price", "price"])
+    assert Query(attributes=("all",)) == Query(attributes="all") != Query()

@@ -37,6 +37,11 @@ FILES: dict[str, bytes] = {
     "one_item.csv": b"user,item\n" + b"".join(b"u%d,i\n" % user for user in range(9)),
     "one_each.csv": b"user,item\n" + b"".join(b"u%d,i%d\n" % (u, u % 7) for u in range(40)),
     "bad.toml": b"[training\n",
+    "items.csv": b"sku,title,price\n"
+    + b"".join(b"i%d,Item %d,%d\n" % (n, n, n) for n in range(20)),
+    "nameless.csv": b"article number,price\ni1,2\n",
+    "twice.csv": b"sku,price\ni1,2\ni2,3\ni1,4\n",
+    "other_shop.csv": b"sku,price\ntea,2\njam,3\n",
 }
 
 
@@ -126,6 +131,20 @@ MISTAKES = [
     Mistake("recommend model --all -o sqlite:///taken.db", 2, ("other columns", "--table")),
     Mistake("similar model --item tea", 2, ("'tea'", "one of the 20 known items)")),
     Mistake("similar model --user u1", 2, ("No such option: --user",)),
+    # items
+    Mistake("items model none.csv", 2, ("no such file", "none.csv", "a file with items")),
+    Mistake("items model nameless.csv", 2, ("no column of item ids", "--id-column NAME")),
+    Mistake("items model twice.csv", 2, ("there twice", "line 4", "'i1', as in line 2")),
+    Mistake("items model other_shop.csv", 2, ("none of the model's items", "'tea', 'jam'", "i")),
+    Mistake("items model items.csv --column-kind prise=number", 2, ("did you mean price?",)),
+    Mistake("items none items.csv", 2, ("there is no model",)),
+    Mistake("items model items.csv -o described", 0, ("20 known, 0 unknown",)),
+    Mistake("recommend described --user u1 --attributes prise", 2, ("did you mean price?",)),
+    Mistake("recommend described --user u1 --attributes price", 0, ("[price ",)),
+    Mistake("recommend model --user u1 --attributes price", 2, ("--attributes", "there is none")),
+    Mistake("fit log.csv -o m --items none.csv", 2, ("no such file", "none.csv")),
+    Mistake("fit log.csv -o m --items other_shop.csv", 2, ("none of the model's items",)),
+    Mistake("fit log.csv -o m --items log.csv", 2, ("item id is there twice",)),
     # afterwards
     Mistake("update model none.csv", 2, ("no data named none.csv",)),
     Mistake("update none later.csv", 2, ("there is no model",)),

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Categories, Numbers, Tags
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError, MissingExtraError, StorageError
 from ratiorec.scorers import table as tables
-from ratiorec.scorers.table import Recommendations, write_parquet
+from ratiorec.scorers.table import Recommendations, csv_lines, flat_names, write_parquet
 from ratiorec.scorers.topk import Ranking
 
 ITEMS = Vocabulary(np.array([10, 20, 30]), "item")
@@ -52,6 +54,55 @@ def test_a_row_says_whether_it_is_personal_cold_or_a_fallback() -> None:
     cold = np.array([True, False, False])
     marked = Recommendations.of(ranking, np.array([7, 8]), ITEMS, cold=cold)
     assert [row["kind"] for row in marked.to_dicts()] == ["personal", "cold", "fallback"]
+
+
+DESCRIBED = Attributes(
+    3,
+    {
+        "price": Numbers(np.array([1.0, np.nan, 2.5])),
+        "kind": Categories.of(["tea", None, "jam, sweet"]),
+        "labels": Tags.of([[], ["new"], ["fair", "new"]]),
+    },
+)
+
+
+def described() -> Recommendations:
+    ranking = Ranking(np.array([0]), np.array([[2, 0, 1]]), np.array([[3, 2, 1]], np.float32))
+    return Recommendations.of(ranking, np.array(["ann"], object), ITEMS, attributes=DESCRIBED)
+
+
+def test_attributes_stand_inside_a_row_and_in_columns_of_a_flat_table() -> None:
+    found = described()
+    assert [row["attributes"] for row in found.to_dicts()] == [
+        {"price": 2.5, "kind": "jam, sweet", "labels": ["fair", "new"]},
+        {"price": 1, "kind": "tea", "labels": []},
+        {"price": None, "kind": None, "labels": ["new"]},
+    ]
+    assert found.to_arrow().select(["price", "item_kind", "labels"]).to_pylist() == [
+        {"price": 2.5, "item_kind": "jam, sweet", "labels": ["fair", "new"]},
+        {"price": 1.0, "item_kind": "tea", "labels": []},
+        {"price": None, "item_kind": None, "labels": ["new"]},
+    ]
+    assert b"".join(csv_lines(found.columns())).decode().splitlines() == [
+        "user_id,item_id,score,rank,price,item_kind,labels",
+        'ann,30,3.0,1,2.5,"jam, sweet",fair|new',
+        "ann,10,2.0,2,1.0,tea,",
+        "ann,20,1.0,3,,,new",
+    ]
+    assert found.to_pandas()["labels"].tolist() == [["fair", "new"], [], ["new"]]
+    assert "fair|new" in repr(found)
+
+
+def test_attributes_have_the_same_types_in_every_block() -> None:
+    ranking = Ranking(np.array([0]), np.full((1, 2), -1), np.full((1, 2), -np.inf, np.float32))
+    empty = Recommendations.of(ranking, np.array(["ann"], object), ITEMS, attributes=DESCRIBED)
+    assert empty.to_arrow().schema == described().to_arrow().schema
+
+
+def test_names_of_attributes_never_clash_with_columns_of_lists_or_one_another() -> None:
+    assert flat_names(["Score", "price", "item_kind", "kind", "Price"]) == [
+        *("item_Score", "price", "item_kind", "item_item_kind", "item_Price"),
+    ]
 
 
 def test_rows_are_plain_enough_for_json() -> None:

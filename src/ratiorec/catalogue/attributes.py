@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,7 +53,13 @@ class Attributes:
 
     def rows(self, indices: Sequence[int] | NDArray[np.integer]) -> list[dict[str, Value]]:
         """The same of several."""
-        return [self.row(int(index)) for index in indices]
+        taken = self.take(np.asarray(indices, np.int64)).columns
+        values = zip(*(column.plain() for column in taken.values()), strict=True)
+        return [dict(zip(taken, row, strict=True)) for row in values] or [{} for _ in indices]
+
+    def only(self, names: Iterable[str]) -> Attributes:
+        """These columns alone."""
+        return Attributes(self.n_rows, {name: self.columns[name] for name in names})
 
     def asked_for(self, names: Sequence[str], *, where: str) -> Attributes:
         """The columns of these names; "all" are all of them.

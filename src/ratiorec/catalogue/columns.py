@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.texts import StoredTexts
 from ratiorec.scorers.scorer import require_fit
+
+if TYPE_CHECKING:
+    import pyarrow
 
 Kind = Literal["number", "category", "tags", "text"]
 Value = float | str | list[str] | None
@@ -32,9 +36,22 @@ class Numbers:
         return len(self.values)
 
     def value(self, index: int) -> Value:
-        """The number, whole ones without a fraction in JSON."""
-        found = float(self.values[index])
-        return None if np.isnan(found) else found
+        """The number, a whole one without a fraction."""
+        return _plain(float(self.values[index]))
+
+    def plain(self) -> list[Value]:
+        """All values in plain types."""
+        return [_plain(number) for number in self.values.tolist()]
+
+    def flat(self) -> NDArray[Any]:
+        """One value for each row of a flat table."""
+        return self.values
+
+    def to_arrow(self) -> pyarrow.Array:
+        """The column for Arrow."""
+        import pyarrow
+
+        return pyarrow.array(self.values, from_pandas=True)
 
     def take(self, indices: NDArray[np.int64]) -> Numbers:
         """These rows; those at -1 are missing."""
@@ -82,6 +99,18 @@ class Categories:
         code = int(self.codes[index])
         return None if code == MISSING else str(self.names[code])
 
+    def plain(self) -> list[Value]:
+        """All values in plain types."""
+        return [None if code == MISSING else self.names[code] for code in self.codes.tolist()]
+
+    def flat(self) -> NDArray[Any]:
+        """One value for each row of a flat table."""
+        return _as_objects(self.plain())
+
+    def to_arrow(self) -> pyarrow.Array:
+        """The column for Arrow."""
+        return _texts_for_arrow(self.flat())
+
     def take(self, indices: NDArray[np.int64]) -> Categories:
         """These rows; those at -1 are missing."""
         found = np.full(len(indices), MISSING, np.int32)
@@ -127,6 +156,21 @@ class Tags:
         start, end = self.indptr[index : index + 2].tolist()
         return [str(name) for name in self.names[self.codes[start:end]]]
 
+    def plain(self) -> list[Value]:
+        """All values in plain types."""
+        tags, ends = self.names[self.codes].tolist(), self.indptr.tolist()
+        return [tags[start:end] for start, end in pairwise(ends)]
+
+    def flat(self) -> NDArray[Any]:
+        """One value for each row of a flat table."""
+        return _as_objects(self.plain())
+
+    def to_arrow(self) -> pyarrow.Array:
+        """The column for Arrow."""
+        import pyarrow
+
+        return pyarrow.array(self.plain(), pyarrow.list_(pyarrow.string()))
+
     def rows(self) -> NDArray[np.int64]:
         """The row of each code."""
         return np.repeat(np.arange(len(self)), np.diff(self.indptr))
@@ -134,12 +178,12 @@ class Tags:
     def take(self, indices: NDArray[np.int64]) -> Tags:
         """These rows; those at -1 have no tags."""
         known = indices >= 0
-        lengths = np.where(known, np.diff(self.indptr)[np.where(known, indices, 0)], 0)
-        if not len(self):
-            lengths = np.zeros(len(indices), np.int64)
+        starts, ends = self.indptr[indices[known]], self.indptr[indices[known] + 1]
+        lengths = np.zeros(len(indices), np.int64)
+        lengths[known] = ends - starts
         indptr = np.zeros(len(indices) + 1, np.int64)
         np.cumsum(lengths, out=indptr[1:])
-        starts = np.repeat(self.indptr[:-1][indices[known]], lengths[known])
+        starts = np.repeat(starts, ends - starts)
         within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
         return Tags(indptr, self.codes[starts + within], self.names)
 
@@ -175,6 +219,19 @@ class Texts:
         found: Value = self.texts[index]
         return found
 
+    def plain(self) -> list[Value]:
+        """All values in plain types."""
+        found: list[Value] = self.texts.tolist()
+        return found
+
+    def flat(self) -> NDArray[Any]:
+        """One value for each row of a flat table."""
+        return self.texts
+
+    def to_arrow(self) -> pyarrow.Array:
+        """The column for Arrow."""
+        return _texts_for_arrow(self.texts)
+
     def take(self, indices: NDArray[np.int64]) -> Texts:
         """These rows; those at -1 are missing."""
         found = np.full(len(indices), None, object)
@@ -202,9 +259,24 @@ COLUMNS: dict[str, type[Numbers] | type[Categories] | type[Tags] | type[Texts]] 
 }
 
 
-def _as_objects(texts: Sequence[str]) -> NDArray[np.object_]:
-    found = np.empty(len(texts), object)
-    found[:] = list(texts)
+_LARGEST_WHOLE = 2.0**53  # beyond, a float64 is not every whole number
+
+
+def _plain(number: float) -> Value:
+    if number != number:
+        return None
+    return int(number) if number.is_integer() and abs(number) <= _LARGEST_WHOLE else number
+
+
+def _texts_for_arrow(texts: NDArray[Any]) -> pyarrow.Array:
+    import pyarrow
+
+    return pyarrow.array(texts, pyarrow.string())
+
+
+def _as_objects(values: Sequence[Any]) -> NDArray[np.object_]:
+    found = np.empty(len(values), object)
+    found[:] = list(values)
     return found
 
 

@@ -21,6 +21,7 @@ from ratiorec.cli import (
     evaluate,
     export,
     fit,
+    items,
     plan,
     recommend,
     serve,
@@ -166,6 +167,7 @@ app = typer.Typer(
 app.add_typer(data.app, name="data")
 app.command(epilog=fit.EXAMPLES)(fit.fit)
 app.command(epilog=update.EXAMPLES)(update.update)
+app.command(epilog=items.EXAMPLES)(items.items)
 app.command(epilog=compare.EXAMPLES)(compare.compare)
 app.command(epilog=tune.EXAMPLES)(tune.tune)
 app.command(epilog=evaluate.EXAMPLES)(evaluate.evaluate)

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ratiorec.cli import options as o
+from ratiorec.cli.tables import ColumnGroup, require_tables_known
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ EXAMPLES = """Examples:
   ratiorec fit gowalla -o model --seed 1 --set training.l2=0.06 --json
 
   ratiorec fit plays.parquet -o model --max-seconds 600 --resume
+
+  ratiorec fit clicks.csv -o model --items items.csv --users users.csv
 """
 
 
@@ -82,6 +85,13 @@ def fit(
         list[str] | None,
         typer.Option(help="Also tell tensorboard:FOLDER, mlflow or mlflow:STORE; repeatable."),
     ] = None,
+    items: Annotated[
+        str | None, typer.Option(help="Titles and attributes of items: CSV, TSV, Parquet, Arrow.")
+    ] = None,
+    users: Annotated[
+        str | None, typer.Option(help="Attributes of users, such as a segment.")
+    ] = None,
+    columns: ColumnGroup,
     source: o.WeightedSource,
     json: o.Json = False,
 ) -> None:
@@ -89,6 +99,7 @@ def fit(
     from ratiorec.config import named_settings, to_table
     from ratiorec.machine import commit, is_rank, is_restarted
     from ratiorec.model.store import require_replaceable
+    from ratiorec.model.tables import attach
     from ratiorec.tracking.tracker import tracked
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
@@ -99,6 +110,9 @@ def fit(
     require_replaceable(output)
     folder = checkpoint_dir or _beside(output, ".checkpoint")
     _require_apart(folder, output)
+    read_tables = cache(partial(columns.read, items, users, source.on_bad_rows))
+    if not is_rank():  # a bad table is refused before anything else is read
+        read_tables()
     if workers is not None and not is_rank():
         from ratiorec.distributed import session
 
@@ -119,7 +133,7 @@ def fit(
         o.say(f"note: there is no checkpoint in {folder}: training starts anew")
     started_from = commit()
     told = {"data": data, "preset": preset, "seed": seed, "settings": to_table(settings)}
-    load = partial(o.load_data, data, source)
+    load = partial(_loaded, data, source, read_tables)
     with _team(settings, device, folder, load, fit_options, seed) as (dataset, team, chosen):
         o.tell_of_weights(dataset, settings)
         o.tell_of_order(dataset, validation_by)
@@ -128,6 +142,7 @@ def fit(
             model = _train(dataset, preset, settings, seed, device, chosen, tell, team)
             if not team.is_first:
                 return
+            model, attached = attach(model, *read_tables())
             for tracker in trackers:
                 tracker.finish(model)
         _save(model, output)
@@ -135,7 +150,9 @@ def fit(
         _write_record(model, record, validation, started_from)
     if chosen.checkpoints is not None:
         chosen.checkpoints.remove()
-    summary = _summary(model, output)
+    for side in attached:
+        o.say(side.line())
+    summary = _summary(model, output) | attached.to_json()
     _tell_of_budget(model.card, settings, fit_options)
     if json:
         o.print_json(summary)
@@ -168,6 +185,15 @@ def _team(
         kept = getattr(team, "checkpoints", None)  # a closed form is solved faster than resumed
         log = options.log if team.is_first else None
         yield dataset, team, replace(options, checkpoints=kept, log=log)
+
+
+def _loaded(data: str, source: o.WeightedSource, read_tables: Callable[[], Any]) -> Dataset:
+    """The data, once the tables of items and users are known to be those of this shop."""
+    dataset, tables = o.load_data(data, source), read_tables()
+    require_tables_known(tables, dataset.train.items, dataset.train.users)
+    for line in [line for table in tables if table is not None for line in table.lines()]:
+        o.say(line)
+    return dataset
 
 
 def _save(model: Artifact, output: Path) -> None:

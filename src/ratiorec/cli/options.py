@@ -63,6 +63,19 @@ ValidationBy = Annotated[
     ),
 ]
 
+OnBadRows = Annotated[
+    str,
+    typer.Option(help="Stop at rows that cannot be used, or skip them.", metavar="stop|skip"),
+]
+ListedAttributes = Annotated[
+    str | None,
+    typer.Option(
+        "--attributes",
+        help="Give these columns of the item table with each item.",
+        metavar="C,C|all",
+    ),
+]
+
 At = Annotated[
     str | None,
     typer.Option(help="Hold out what first comes at this moment or later.", metavar="2026-05-01"),
@@ -124,10 +137,7 @@ class Source:
             metavar="SELECT",
         ),
     ] = None
-    on_bad_rows: Annotated[
-        str,
-        typer.Option(help="Stop at rows that cannot be used, or skip them.", metavar="stop|skip"),
-    ] = "stop"
+    on_bad_rows: OnBadRows = "stop"
     bad_rows_file: Annotated[
         Path | None, typer.Option(help="File to write the skipped rows to.")
     ] = None
@@ -373,6 +383,11 @@ def read_lines(path: Path) -> list[str]:
         ) from None
     # an id may hold any character but the end of a line, so only that is cut off
     return [line for line in text.split("\n") if line.strip()]
+
+
+def words(text: str) -> list[str]:
+    """What stands between commas, with or without blanks after them."""
+    return [word.strip() for word in text.split(",") if word.strip()]
 
 
 def given_command() -> str:

@@ -39,6 +39,7 @@ class ListGroup:
     diversity: Annotated[
         float | None, typer.Option(help="0 for the best scores, 1 for unlike items.", metavar="X")
     ] = None
+    attributes: o.ListedAttributes = None
 
     def query(self, artifact: Artifact) -> Query:
         """The query, once the items of the model can answer it."""
@@ -50,6 +51,7 @@ class ListGroup:
             deny=o.read_lines(self.deny) if self.deny else None,
             filter=self._filter(artifact),
             rules=self._rules(),
+            attributes=o.words(self.attributes or ""),
         )
         if query.rules is not None:
             self._require_use(artifact, query.rules)

@@ -41,6 +41,8 @@ EXAMPLES = """Examples:
   ratiorec recommend model --user alice --filter 'kind in ["tea", "jam"] and price < 50'
 
   ratiorec recommend model --all -o lists.csv --rules rules.toml --rule-set home
+
+  ratiorec recommend model --all --attributes category,price -o lists.parquet
 """
 SIMILAR_EXAMPLES = """Examples:
 
@@ -188,7 +190,7 @@ def recommend(
     query = asked.query(artifact)
     _tell_of_denied(artifact, query)
     if history is not None:
-        lists = artifact.recommend_to([_words(text) for text in history], query)
+        lists = artifact.recommend_to([o.words(text) for text in history], query)
         _put_out_histories(lists, history, sink, json=json)
         return
     ids = artifact.users.ids if everyone else o.read_lines(users) if users else user or []
@@ -229,9 +231,6 @@ def _tell_of_unknown(artifact: Artifact, user_ids: Iterable[Any], query: Query) 
         )
 
 
-def _words(history: str) -> list[str]:
-    """The items of a history, with or without blanks after the commas."""
-    return [word.strip() for word in history.split(",") if word.strip()]
 
 
 def _put_out_histories(
@@ -317,7 +316,23 @@ def _print_rows(rows: Iterable[dict[str, Any]], answer: str = "item") -> None:
         name = f"  {row[f'{answer}_name']}" if f"{answer}_name" in row else ""
         kind = row.get("kind", "personal")
         mark = "" if kind == "personal" else f"  ({kind})"
-        typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row[f'{answer}_id']}{name}{mark}")
+        more = _shown(row.get("attributes", {}))
+        typer.echo(
+            f"{row['rank']:>5}  {row['score']:>9.4f}  {row[f'{answer}_id']}{name}{mark}{more}"
+        )
+
+
+def _shown(attributes: dict[str, Any]) -> str:
+    """The attributes of an item in one line, without those that are missing.
+
+    >>> _shown({"price": 3.5, "labels": ["fair", "organic"], "brand": None})
+    '  [price 3.5, labels fair|organic]'
+    """
+    from ratiorec.scorers.table import as_cell
+
+    cells = {name: as_cell(value) for name, value in attributes.items()}
+    told = [f"{name} {' '.join(cell.split())}" for name, cell in cells.items() if cell]
+    return f"  [{', '.join(told)}]" if told else ""
 
 
 @o.grouped

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -51,6 +52,7 @@ def update(
     model. Pairs that the model already has change nothing, and none is taken out: new pairs whose
     weights sum to 0 or less, say by returns, are left out and counted.
     """
+    from ratiorec.cli.progress import users_bar
     from ratiorec.model.store import require_replaceable
 
     target = model if output is None else output
@@ -61,7 +63,15 @@ def update(
     except NoPairsError as error:
         o.say(f"note: {error.what}: {error.found}")
         pairs = None  # an hour in which nobody came is no mistake
-    before, after = _taken_in(model, target, pairs, only_touched=only_touched)
+
+    def take_in(before: Artifact) -> Artifact:
+        if pairs is None:
+            return before
+        with users_bar("folding in") as progress:
+            fold_in = before.partial_fit if only_touched else before.update
+            return fold_in(pairs, progress=progress)
+
+    before, after = taken_in(model, target, take_in)
     seconds = time.perf_counter() - started
     result = {"model": str(target), **summary(before, after), "seconds": round(seconds, 3)}
     if json:
@@ -70,14 +80,14 @@ def update(
         _print_summary(result)
 
 
-def _taken_in(
-    model: Path, target: Path, pairs: Interactions | None, *, only_touched: bool
+def taken_in(
+    model: Path, target: Path, take_in: Callable[[Artifact], Artifact]
 ) -> tuple[Artifact, Artifact]:
     """The model as it was and as it was saved, while no other command writes to the folder.
 
-    Begun again where somebody who asks for no lock has put another model there meanwhile.
+    Begun again where somebody who asks for no lock has put another model there meanwhile. A model
+    that stays as it is is not written in its own place.
     """
-    from ratiorec.cli.progress import users_bar
     from ratiorec.files import made_folder, sole_writer
     from ratiorec.model.artifact import Artifact
     from ratiorec.model.store import header_bytes
@@ -87,15 +97,13 @@ def _taken_in(
         is_other = place != Path(os.path.realpath(model))
         with made_folder(place), sole_writer(place, o.say):
             read = header_bytes(model)
-            before = after = Artifact.load(model)
-            if pairs is not None:
-                take_in = before.partial_fit if only_touched else before.update
-                with users_bar("folding in") as progress:
-                    after = take_in(pairs, progress=progress)
+            before = Artifact.load(model)
+            after = take_in(before)
             if is_other or header_bytes(model) == read:
-                after.save(place)
+                if is_other or after is not before:
+                    after.save(place)
                 return before, after
-        o.say("the model was replaced meanwhile: the pairs go into the new one")
+        o.say("the model was replaced meanwhile: what is new goes into the new one")
     raise ModelError(
         "the model is replaced all the time",
         where=str(model),

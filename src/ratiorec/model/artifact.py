@@ -101,6 +101,10 @@ class Artifact:
         rows += [("pairs", f"{len(self.seen.indices):,}")]
         for part, metrics in figures.items():
             rows += [(f"{part} {name}", f"{value:.4f}") for name, value in (metrics or {}).items()]
+        for name, kinds in (("item", self.item_table.kinds), ("user", self.user_table.kinds)):
+            if kinds:
+                told = ", ".join(f"{column} ({kind})" for column, kind in kinds.items())
+                rows.append((f"{name} attributes", told))
         if "seconds" in card:
             made = f"seed {card['seed']}, {card['device']}, {card['seconds']['total']:.1f} s"
             rows.append(("fitted", made))
@@ -121,7 +125,10 @@ class Artifact:
     def with_items(self, table: Attributes, names: Sequence[str] | None = None) -> Artifact:
         """The same model with other attributes of its items, and other names where given."""
         items = self.items if names is None else self.items.with_names(names)
-        return replace(self, items=items, item_table=table)
+        other = replace(self, items=items, item_table=table)
+        if "item_map" in self.__dict__:  # as its vectors are the same
+            object.__setattr__(other, "item_map", self.item_map)
+        return other
 
     def with_users(self, table: Attributes) -> Artifact:
         """The same model with other attributes of its users."""
@@ -296,7 +303,12 @@ class Artifact:
         )
         ranking = Ranking.of(blocks, items, rank.k)
         return Recommendations.of(
-            ranking, self.items.ids[items], self.items, query="item", answer="similar"
+            ranking,
+            self.items.ids[items],
+            self.items,
+            attributes=found.attributes,
+            query="item",
+            answer="similar",
         )
 
     def evaluate(
@@ -408,7 +420,13 @@ class Artifact:
     ) -> Recommendations:
         blocks = self._ranked(query, found, scorer, seen)
         ranking = Ranking.of(blocks, found.users, self._length(query))
-        return Recommendations.of(ranking, found.user_ids, self.items, cold=self.cold_items)
+        return self._listed(ranking, found.user_ids, found)
+
+    def _listed(
+        self, ranking: Ranking, user_ids: NDArray[Any], found: ResolvedQuery
+    ) -> Recommendations:
+        cold, attributes = self.cold_items, found.attributes
+        return Recommendations.of(ranking, user_ids, self.items, cold=cold, attributes=attributes)
 
     def _tables(
         self,
@@ -422,7 +440,7 @@ class Artifact:
             rows = slice(done, done + len(block.users))
             done = rows.stop
             block = block._replace(users=found.users[rows])  # ranking has others for unknown ones
-            yield Recommendations.of(block, found.user_ids[rows], self.items, cold=self.cold_items)
+            yield self._listed(block, found.user_ids[rows], found)
 
     def _length(self, query: Query) -> int:
         return min(query.k, max(len(self.items), 1))

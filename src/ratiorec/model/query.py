@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.expressions import Expression
 from ratiorec.catalogue.filters import Filters
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
@@ -51,7 +52,7 @@ class Query:
         rules: What else is wanted of a list: limits, pins, boosts, diversity, calibration.
         filter: List only items of which this expression over their attributes is true, such as
             `kind in ["tea", "jam"] and price < 50`.
-        attributes: What is told of each listed item: these attributes, or "all".
+        attributes: Columns of the item table to give with each listed item; ("all",) for all.
         max_cold: Items without pairs in a list, at most.
     """
 
@@ -76,9 +77,10 @@ class Query:
         for name in ("allow", "deny"):  # as tuples: read once, and equal where the ids are
             ids = getattr(self, name)
             object.__setattr__(self, name, None if ids is None else tuple(_listed(ids)))
+        named = [self.attributes] if isinstance(self.attributes, str) else self.attributes
+        object.__setattr__(self, "attributes", tuple(dict.fromkeys(named)))
         if isinstance(self.filter, str):
             object.__setattr__(self, "filter", Expression.parse(self.filter))
-        object.__setattr__(self, "attributes", tuple(_listed(self.attributes)))
 
     @classmethod
     def of(cls, query: Query | int | None = None, **options: Unpack[QueryOptions]) -> Query:
@@ -114,16 +116,31 @@ class Query:
             kept = filters.kept(self.filter)
             allow = kept if allow is None else np.intersect1d(kept, allow)
         ids = users.ids[found] if (found >= 0).all() else _as_ids(wanted, users)
-        return ResolvedQuery(found, ids, allow, deny)
+        return ResolvedQuery(found, ids, allow, deny, self._described(filters.table))
+
+    def _described(self, table: Attributes) -> Attributes:
+        """The attributes that are given with each listed item."""
+        if "all" in self.attributes:
+            return table
+        for name in self.attributes:
+            if name not in table.columns:
+                where = "--attributes"
+                raise unknown_choice(
+                    "the items have no such attribute", name, table.columns, where=where
+                )
+        return table.only(self.attributes)
 
 
 class ResolvedQuery(NamedTuple):
-    """Users (-1 is an unknown one), their ids, and the allowed and denied items, as indices."""
+    """Users (-1 is an unknown one), their ids, the allowed and denied items, as indices, and what
+    is given with each listed one.
+    """
 
     users: Indices
     user_ids: NDArray[Any]
     allow: Indices | None
     deny: Indices | None
+    attributes: Attributes
 
 
 def resolve_histories(

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     import polars
     import pyarrow
 
+    from ratiorec.catalogue.attributes import Attributes
+    from ratiorec.catalogue.columns import Column
+
 
 _ROWS_IN_A_GROUP = 2**17
 _ROWS_SHOWN = 10
@@ -33,6 +36,8 @@ KINDS = ("personal", "cold", "fallback")
 popular, as nothing is known of the user."""
 _PERSONAL, _COLD, _FALLBACK = range(3)
 TABLE_SUFFIXES = (".parquet", ".csv", ".arrow")
+_OWN = frozenset(("user_id", "item_id", "similar_id", "item_name", "similar_name"))
+_OWN |= {"score", "rank", "kind"}
 _NEEDS_QUOTES = re.compile(r'[",\r\n]|\A\Z')
 
 
@@ -43,7 +48,8 @@ class Recommendations:
     Rows of one user stand together, best first, and rank starts at 1. A user for whom there are
     fewer items than asked for has fewer rows; `n_users` counts those without any row too.
     Similar items are such a table as well, with `query` "item" and `answer` "similar", and have
-    no kind. `kinds` holds places in `KINDS`.
+    no kind. `kinds` holds places in `KINDS`. Where attributes are given, `answers` are the rows of
+    the listed items in them.
     """
 
     query_ids: NDArray[Any]
@@ -55,6 +61,8 @@ class Recommendations:
     kinds: NDArray[np.int8] | None = None
     query: str = "user"
     answer: str = "item"
+    answers: NDArray[np.int64] | None = None
+    attributes: Attributes | None = None
 
     @classmethod
     def of(
@@ -64,12 +72,14 @@ class Recommendations:
         items: Vocabulary,
         *,
         cold: NDArray[np.bool_] | None = None,
+        attributes: Attributes | None = None,
         query: str = "user",
         answer: str = "item",
     ) -> Recommendations:
         """The rows of a ranking without its empty places; `query_ids` has one id for each row.
 
-        Rows have a kind where `cold` says which items are ranked by their content alone.
+        Rows have a kind where `cold` says which items are ranked by their content alone, and these
+        attributes of all items where there are some.
         """
         rows, places = np.nonzero(ranking.items >= 0)
         listed = ranking.items[rows, places]
@@ -83,23 +93,39 @@ class Recommendations:
             None if cold is None else _kinds(ranking.users[rows], cold[listed]),
             query,
             answer,
+            listed if attributes else None,
+            attributes or None,
         )
 
     def __len__(self) -> int:
         return len(self.ranks)
 
     def columns(self) -> dict[str, NDArray[Any]]:
-        """The columns by name, in order."""
+        """The columns by name, in order; tags are lists, and a missing text is None."""
+        columns = self._own_columns()
+        return columns | {name: column.flat() for name, column in self._described().items()}
+
+    def _own_columns(self) -> dict[str, NDArray[Any]]:
         columns = {f"{self.query}_id": self.query_ids, f"{self.answer}_id": self.answer_ids}
         if self.answer_names is not None:
             columns[f"{self.answer}_name"] = self.answer_names
         columns |= {"score": self.scores, "rank": self.ranks}
         return columns if self.kinds is None else columns | {"kind": _KIND_NAMES[self.kinds]}
 
+    def _described(self) -> dict[str, Column]:
+        """The attributes of the listed items, under the names that they have in a flat table."""
+        if self.attributes is None or self.answers is None:
+            return {}
+        columns = self.attributes.take(self.answers).columns
+        return dict(zip(flat_names(columns), columns.values(), strict=True))
+
     def to_arrow(self) -> pyarrow.Table:
         """The table for Arrow (extra `arrow`)."""
         pyarrow = require_extra("pyarrow", "arrow", where="to_arrow()")
-        return pyarrow.table({name: arrow_column(v) for name, v in self.columns().items()})
+        own = {name: arrow_column(values) for name, values in self._own_columns().items()}
+        return pyarrow.table(
+            own | {name: one.to_arrow() for name, one in self._described().items()}
+        )
 
     def to_pandas(self) -> pandas.DataFrame:
         """The table for pandas."""
@@ -112,10 +138,14 @@ class Recommendations:
         return frame
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """The rows as plain dictionaries, ready for JSON."""
-        columns = self.columns()
+        """The rows as plain dictionaries, ready for JSON; attributes are one inside each."""
+        columns = self._own_columns()
         rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-        return [dict(zip(columns, row, strict=True)) for row in rows]
+        found = [dict(zip(columns, row, strict=True)) for row in rows]
+        if self.attributes is not None and self.answers is not None:
+            for row, values in zip(found, self.attributes.rows(self.answers), strict=True):
+                row["attributes"] = values
+        return found
 
     def _rows(self) -> list[tuple[str, ...]]:
         shown = {name: _as_text(values[:_ROWS_SHOWN]) for name, values in self.columns().items()}
@@ -134,6 +164,22 @@ class Recommendations:
 
 
 _KIND_NAMES = np.array(KINDS, object)
+
+
+def flat_names(names: Iterable[str]) -> list[str]:
+    """The names of attributes as columns beside those of a list, which databases must tell apart.
+
+    >>> flat_names(["price", "kind"])
+    ['price', 'item_kind']
+    """
+    found: list[str] = []
+    taken = set(_OWN)
+    for name in names:
+        while name.casefold() in taken:
+            name = f"item_{name}"
+        taken.add(name.casefold())
+        found.append(name)
+    return found
 
 
 def _kinds(users: NDArray[np.int64], is_cold: NDArray[np.bool_]) -> NDArray[np.int8]:
@@ -237,20 +283,35 @@ def csv_lines(columns: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:
 def _cells(values: NDArray[Any]) -> list[str]:
     """A column as text; of a float the shortest that is read as the same."""
     if values.dtype == object:
-        return [
-            '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
-            for text in map(str, values)
-        ]
+        texts = map(as_cell, values)
+        return ["" if text is None else _quoted(text) for text in texts]
     cells: list[str] = values.astype(str).tolist()
     if values.dtype.kind == "f" and np.isnan(values).any():
         return ["" if cell == "nan" else cell for cell in cells]
     return cells
 
 
+def _quoted(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"' if _NEEDS_QUOTES.search(text) else text
+
+
+def as_cell(value: Any) -> str | None:
+    """A value of text or tags as the text of one cell; None for what is missing.
+
+    >>> as_cell(["fair", "organic"]), as_cell([])
+    ('fair|organic', None)
+    """
+    if isinstance(value, list):
+        return "|".join(value) or None
+    return None if value is None else str(value)
+
+
 def _as_text(values: NDArray[Any]) -> list[str]:
     if values.dtype == np.float32:
         return [f"{value:.4f}" for value in values]
-    return [str(value) for value in values]
+    if values.dtype == np.float64:
+        return ["" if np.isnan(value) else f"{value:g}" for value in values]
+    return [as_cell(value) or "" for value in values]
 
 
 def _optional(name: str) -> ModuleType:

@@ -194,6 +194,7 @@ def _request(job: Job) -> dict[str, Any]:
         "allow": None if query.allow is None else len(query.allow),  # type: ignore[arg-type]
         "deny": None if query.deny is None else len(query.deny),  # type: ignore[arg-type]
         "filter": None if query.filter is None else str(query.filter),
+        "attributes": list(query.attributes),
         "ratiorec": __version__,
     }
 

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec import __version__
+from ratiorec.catalogue.attributes import Attributes
 from ratiorec.errors import DataError, require_range
 from ratiorec.model.artifact import Artifact
-from ratiorec.model.query import Ids, Query, QueryOptions
+from ratiorec.model.query import Ids, Query, QueryOptions, ResolvedQuery
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Progress
 
@@ -85,15 +86,13 @@ class Job:
     @cached_property
     def identity(self) -> str:
         """A hash of all that the lists depend on: the model, the users, the options."""
-        model, asked = (
-            self.model,
-            self.query.resolve([], users=self.model.users, filters=self.model.filters),
-        )
+        model, asked = self.model, self._asked
         options = {
             name: value
             for name, value in asdict(self.query).items()
-            if name not in ("allow", "deny", "filter", "on_unknown", "memory_mb")
+            if name not in ("allow", "deny", "filter", "on_unknown", "memory_mb", "attributes")
         }
+        options["attributes"] = asked.attributes.describe()
         options |= {"scorer": model.scorer.kind, "version": __version__}
         if self.query.rules is not None:
             options["item table"] = model.item_table.describe()
@@ -106,11 +105,21 @@ class Job:
         parts |= {"names": model.items.names, "users": self.user_ids}
         if self.query.rules is not None:
             parts |= model.item_table.arrays("item table.")
+        parts |= asked.attributes.arrays("attributes.")
         for name, items in (("allow", asked.allow), ("deny", asked.deny)):
             parts[name] = None if items is None else np.unique(items)
         for name, part in parts.items():
             _add(digest, name, part)
         return digest.hexdigest()
+
+    @property
+    def attributes(self) -> Attributes:
+        """What is given with each listed item."""
+        return self._asked.attributes
+
+    @cached_property
+    def _asked(self) -> ResolvedQuery:
+        return self.query.resolve([], users=self.model.users, filters=self.model.filters)
 
     @property
     def users_at_a_time(self) -> int:
@@ -159,6 +168,7 @@ def _joined(tables: Sequence[Recommendations], *, like: NDArray[Any]) -> Recomme
     """One table of all; user ids get the type of `like`, in which there may be unknown ones."""
     names = [table.answer_names for table in tables if table.answer_names is not None]
     kinds = [table.kinds for table in tables if table.kinds is not None]
+    answers = [table.answers for table in tables if table.answers is not None]
     users = np.concatenate([table.query_ids for table in tables])
     if users.dtype != like.dtype:
         users = np.array([str(identifier) for identifier in users.tolist()], object)
@@ -171,6 +181,7 @@ def _joined(tables: Sequence[Recommendations], *, like: NDArray[Any]) -> Recomme
         n_users=sum(table.n_users for table in tables),
         answer_names=np.concatenate(names) if names else None,
         kinds=np.concatenate(kinds) if kinds else None,
+        answers=np.concatenate(answers) if answers else None,
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import io
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from urllib.parse import unquote
 
 from ratiorec.errors import StorageError, require_extra
 from ratiorec.sinks.job import Block, Job, Notify
-from ratiorec.sinks.sql import LIST_COLUMNS, PROGRESS, TableWriting, definition, list_rows, quoted
+from ratiorec.sinks.sql import PROGRESS, TableWriting, definition, list_rows, quoted
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -142,19 +143,23 @@ class _PostgresDatabase:
 
     def replace(self, table: str, block: Block) -> None:
         self.execute(f'DELETE FROM "{table}" WHERE "user_id" = ANY(?)', (block.user_ids.tolist(),))
-        statement = f'COPY "{table}" ({quoted(LIST_COLUMNS)}) FROM STDIN (FORMAT csv)'
+        # text is always in quotes, and no number of a list is none
+        names, rows = list_rows(block.lists, missing=math.nan)
+        statement = f"COPY \"{table}\" ({quoted(names)}) FROM STDIN (FORMAT csv, NULL 'nan')"
         with self.connection.cursor() as cursor, cursor.copy(statement.encode()) as copy:
-            copy.write(_csv(block))
+            copy.write(_csv(rows))
 
     def _cursor(self, statement: str, values: Sequence[Any]) -> Any:
+        if not values:  # names in it may hold any character
+            return self.connection.execute(statement.encode())
         return self.connection.execute(statement.replace("?", "%s").encode(), values)
 
 
-def _csv(block: Block) -> str:
+def _csv(rows: Iterator[Any]) -> str:
     """The rows as the text that COPY reads; every id that is text is in quotes, or "" is NULL."""
     text = io.StringIO()
     writer = csv.writer(text, quoting=csv.QUOTE_NONNUMERIC, lineterminator="\n")
-    writer.writerows(list_rows(block.lists))
+    writer.writerows(rows)
     return text.getvalue()
 
 

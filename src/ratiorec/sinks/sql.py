@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError, StorageError
-from ratiorec.scorers.table import Recommendations
+from ratiorec.scorers.table import Recommendations, as_cell, flat_names
 from ratiorec.sinks.job import Block, Job, Notify, Tally
 
 PROGRESS = "ratiorec_progress"
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+_LONGEST_NAME = 63  # PostgreSQL would cut what is longer
 _PROGRESS_COLUMNS = {
     "table_name": "text",
     "request": "text",
@@ -157,26 +159,52 @@ class TableWriting:
 LIST_COLUMNS = ("user_id", "item_id", "score", "rank", "kind")
 
 
-def list_rows(lists: Recommendations) -> Iterator[tuple[Any, ...]]:
-    """The rows of a table of lists, each with these columns."""
-    columns = lists.columns()
-    return zip(*(columns[name].tolist() for name in LIST_COLUMNS), strict=True)
+def list_rows(lists: Recommendations, missing: Any = None) -> tuple[list[str], Iterator[Any]]:
+    """The columns and the rows of a table of lists: tags as one text, what is missing as this."""
+    columns = {n: v for n, v in lists.columns().items() if n != f"{lists.answer}_name"}
+    rows = zip(*(_as_sql(values, missing) for values in columns.values()), strict=True)
+    return list(columns), rows
+
+
+def _as_sql(values: NDArray[Any], missing: Any) -> list[Any]:
+    if values.dtype == np.float64:
+        return [missing if number != number else number for number in values.tolist()]
+    if values.dtype != object:
+        found: list[Any] = values.tolist()
+        return found
+    return [missing if text is None else text for text in map(as_cell, values.tolist())]
 
 
 def list_columns(job: Job) -> dict[str, str]:
     """The columns of a table of lists, by name."""
     types = (_id_type(job.user_ids.dtype), _id_type(job.model.items.ids.dtype))
-    return dict(zip(LIST_COLUMNS, (*types, "real", "integer", "text"), strict=True))
+    own = dict(zip(LIST_COLUMNS, (*types, "real", "integer", "text"), strict=True))
+    kinds = job.attributes.kinds
+    told = ["double precision" if kind == "number" else "text" for kind in kinds.values()]
+    more = dict(zip(flat_names(kinds), told, strict=True))
+    for name in more:
+        if len(name.encode()) > _LONGEST_NAME:
+            raise ConfigError(
+                "the name of an attribute is too long for a database",
+                where="--attributes",
+                found=repr(name),
+                wanted=f"at most {_LONGEST_NAME} bytes",
+            )
+    return own | more
 
 
 def quoted(names: Sequence[str]) -> str:
     """Names of columns as a statement lists them."""
-    return ", ".join(f'"{name}"' for name in names)
+    return ", ".join('"' + name.replace('"', '""') + '"' for name in names)
 
 
 def definition(columns: dict[str, str], constraint: str = "") -> str:
-    """The columns as CREATE TABLE lists them, each with the same constraint."""
-    lines = (f'"{name}" {kind.upper()} {constraint}'.strip() for name, kind in columns.items())
+    """The columns as CREATE TABLE lists them, each with the same constraint but for attributes."""
+    own = (*LIST_COLUMNS, *_PROGRESS_COLUMNS)
+    lines = (
+        f"{quoted([name])} {kind.upper()} {constraint if name in own else ''}".strip()
+        for name, kind in columns.items()
+    )
     return ", ".join(lines)
 
 

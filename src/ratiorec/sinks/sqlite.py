@@ -14,9 +14,10 @@ from typing import Any
 
 from ratiorec.errors import StorageError
 from ratiorec.sinks.job import Block, Job, Notify
-from ratiorec.sinks.sql import LIST_COLUMNS, TableWriting, definition, list_rows, quoted
+from ratiorec.sinks.sql import TableWriting, definition, list_rows, quoted
 
 _ROWS_IN_A_STATEMENT = 60
+_VALUES_IN_A_STATEMENT = 30_000  # SQLite takes 32,766
 _WANTED: Mapping[str, str] = MappingProxyType(
     {
         "SQLITE_BUSY": "that no other program holds the file locked; then the same command again",
@@ -109,10 +110,11 @@ class _SqliteDatabase:
 
     def replace(self, table: str, block: Block) -> None:
         self._run(f'DELETE FROM "{table}" WHERE "user_id" IN ({{}})', "?", block.user_ids.tolist())
+        names, rows = list_rows(block.lists)
         self._run(
-            f'INSERT INTO "{table}" ({quoted(LIST_COLUMNS)}) VALUES {{}}',
-            f"({', '.join('?' * len(LIST_COLUMNS))})",
-            list(chain.from_iterable(list_rows(block.lists))),
+            f'INSERT INTO "{table}" ({_braced(quoted(names))}) VALUES {{}}',
+            f"({', '.join('?' * len(names))})",
+            list(chain.from_iterable(rows)),
         )
 
     def _run(self, statement: str, row: str, values: list[Any]) -> None:
@@ -122,12 +124,17 @@ class _SqliteDatabase:
         then waits for threads that rank.
         """
         width = row.count("?")
-        step = _ROWS_IN_A_STATEMENT * width
+        n_rows = max(1, min(_ROWS_IN_A_STATEMENT, _VALUES_IN_A_STATEMENT // width))
+        step = n_rows * width
         n_even = len(values) // step * step
         groups = (values[start : start + step] for start in range(0, n_even, step))
-        self.connection.executemany(_of_rows(statement, row, _ROWS_IN_A_STATEMENT), groups)
+        self.connection.executemany(_of_rows(statement, row, n_rows), groups)
         if rest := values[n_even:]:
             self.connection.execute(_of_rows(statement, row, len(rest) // width), rest)
+
+
+def _braced(names: str) -> str:
+    return names.replace("{", "{{").replace("}", "}}")
 
 
 def _of_rows(statement: str, row: str, n_rows: int) -> str:

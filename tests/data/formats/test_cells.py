@@ -24,7 +24,7 @@ def cells_of(text: str, *, block_bytes: int) -> list[list[str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delimited, "_BLOCK_BYTES", block_bytes)
         stream, rows = io.BytesIO(text.encode()), []
-        for piece in delimited._pieces(stream, stream.read(block_bytes), PAIRS, "x.csv"):
+        for piece in delimited.pieces(stream, stream.read(block_bytes), PAIRS, "x.csv"):
             columns = (piece.texts(piece.column(position)) for position in (0, 1))
             rows += [list(row) for row in zip(*columns, strict=True)]
     return rows

@@ -148,7 +148,11 @@ def _cells() -> SearchStrategy[bytes]:
     )
 
 
-def _texts(name: str, packed: Callable[[bytes], bytes] = bytes) -> SearchStrategy[Files]:
+def _texts(
+    name: str,
+    packed: Callable[[bytes], bytes] = bytes,
+    headers: Sequence[str] = ("", *_HEADERS),
+) -> SearchStrategy[Files]:
     from hypothesis import strategies as st
 
     def joined(
@@ -163,7 +167,7 @@ def _texts(name: str, packed: Callable[[bytes], bytes] = bytes) -> SearchStrateg
     return st.integers(1, 5).flatmap(
         lambda n_columns: st.builds(
             joined,
-            st.sampled_from(("", *_HEADERS)),
+            st.sampled_from(headers),
             st.lists(
                 st.one_of(
                     st.lists(_cells(), min_size=n_columns, max_size=n_columns),
@@ -175,6 +179,53 @@ def _texts(name: str, packed: Callable[[bytes], bytes] = bytes) -> SearchStrateg
             st.sampled_from([b"\n", b"\r\n", b"\r", b"\n\n"]),
             st.booleans(),
         )
+    )
+
+
+# Tables of items
+
+_ITEMS = "item_id,title,price,genres,about"
+_ITEM_ROWS = [
+    ('1,"Alien, ""1979""",9.5,Horror|Sci-Fi,"In space', 'no one hears you"'),
+    ("2,Up,,Comedy|Animation,true", ""),
+    ("3.0,Heat,1e3,Crime,\u00e9t\u00e9", ""),
+    ("007,Brazil,true,Sci-Fi;Comedy,NULL", ""),
+]
+
+
+def _item_seeds() -> list[Files]:
+    text = "".join(f"{chr(10).join(filter(None, row))}\n" for row in _ITEM_ROWS)
+    table = pa.table(
+        {
+            "sku": [f"s{n}" for n in range(24)],
+            "name": pa.array(["Alien", None, "Up"] * 8),
+            "price": pa.array([1.5, None, 3.0, 1e300] * 6),
+            "tags": pa.array([["a", "b"], [], None, ["c"]] * 6),
+            "kind": pa.array(["tea", "jam"] * 12).dictionary_encode(),
+            "vector": pa.array([[1.0, 2.0]] * 24),
+        }
+    )
+    return [
+        {"p.csv": f"{_ITEMS}\n{text}".encode()},
+        {"p.csv": f"{_ITEMS}\n{text}".replace(",", "\t").replace("\n", "\r\n").encode()},
+        {
+            "p.csv": b"sku;stock;when\n"
+            + b"".join(b"s%d;%d;2024-05-01\n" % (n, n) for n in range(30))
+        },
+        {"p.parquet": _parquet(table)},
+        {"p.parquet": _parquet(table, compression="none", use_dictionary=False)},
+        {"p.feather": _arrow(table, compression=None, is_stream=False)},
+    ]
+
+
+def _made_items() -> SearchStrategy[Files]:
+    from hypothesis import strategies as st
+
+    headers = ("item_id,title,price,genres", "id,name", "sku;stock;price", "item_id,item,Item")
+    return st.one_of(
+        _texts("p.csv", headers=headers),
+        _made_tables("p.parquet", _write_parquet),
+        _made_tables("p.feather", _write_arrow),
     )
 
 
@@ -688,6 +739,7 @@ SOURCES: dict[str, Source] = {
     "inter": Source(_inter_seeds, lambda: _texts("p.inter")),
     "parquet": Source(_parquet_seeds, lambda: _made_tables("p.parquet", _write_parquet)),
     "arrow": Source(_arrow_seeds, lambda: _made_tables("p.feather", _write_arrow)),
+    "items": Source(_item_seeds, _made_items),
     "npz": Source(_npz_seeds, _made_npz, _inside_npz),
     "lightgcn": Source(_lightgcn_seeds, _made_lightgcn),
     "toml": Source(_toml_seeds, _made_toml),

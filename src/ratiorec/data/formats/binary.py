@@ -63,6 +63,20 @@ def read_npz(path: Path) -> Interactions:
     return Interactions.from_csr(_parsed(SPARSE_MATRIX, path, Columns()))
 
 
+def whole_table(
+    paths: Sequence[Path], format_name: str, *, origin: str
+) -> tuple[list[str], list[pa.ChunkedArray]]:
+    """The names and the values of all columns of Parquet or Arrow files, the parts of one table."""
+    require_extra("pyarrow", "arrow", where=origin)
+    require_survived(format_name, paths, None)
+    parts: list[_Loaded] = []
+    for path in paths:
+        parts.append(_parsed(format_name, path, None))
+        require_same_columns(parts[0].names, parts[-1].names, str(path), paths[0])
+    names = parts[0].names
+    return list(names.values()), [_joined([part.columns.pop(at) for part in parts]) for at in names]
+
+
 class _Loaded(NamedTuple):
     """The columns in need of one file by role, their names, and an event column left unused."""
 
@@ -112,7 +126,7 @@ def _read_tables(
 # A process that may crash
 
 
-def require_survived(format_name: str, paths: Sequence[Path], columns: Columns) -> None:
+def require_survived(format_name: str, paths: Sequence[Path], columns: Columns | None) -> None:
     """Refuse files at which the parser crashes, by letting another process parse them first.
 
     An error there is not told: this process will meet it, and say more.
@@ -120,7 +134,8 @@ def require_survived(format_name: str, paths: Sequence[Path], columns: Columns) 
     is_python = sys.executable and not getattr(sys, "frozen", False)
     if os.environ.get(TRUST, "") not in ("", "0") or not is_python:
         return
-    asked = {"format": format_name, "columns": asdict(columns), "paths": [str(p) for p in paths]}
+    wanted = None if columns is None else asdict(columns)
+    asked = {"format": format_name, "columns": wanted, "paths": [str(p) for p in paths]}
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", f"from {__name__} import parse_all; parse_all()"],
@@ -145,10 +160,11 @@ def require_survived(format_name: str, paths: Sequence[Path], columns: Columns) 
 def parse_all() -> None:
     """Parse the files that standard input names: the work of the process that may crash."""
     asked = json.load(sys.stdin)
+    columns = None if asked["columns"] is None else Columns(**asked["columns"])
     for path in asked["paths"]:
         print(flush=True)  # a line for each file that was begun
         with contextlib.suppress(Exception):
-            _parsed(asked["format"], Path(path), Columns(**asked["columns"]))
+            _parsed(asked["format"], Path(path), columns)
 
 
 def _ending(returncode: int) -> str:
@@ -157,7 +173,7 @@ def _ending(returncode: int) -> str:
     return f"exit code {returncode}"
 
 
-def _parsed(format_name: str, path: Path, columns: Columns) -> Any:
+def _parsed(format_name: str, path: Path, columns: Columns | None) -> Any:
     """What a file holds; whatever its parser says against it is told as a fault of the file."""
     try:
         return _PARSERS[format_name](path, columns)
@@ -201,24 +217,24 @@ def _joined(chunks: list[pa.ChunkedArray]) -> pa.ChunkedArray:
     return pa.chunked_array([piece for chunk in chunks for piece in chunk.chunks], chunks[0].type)
 
 
-def _parquet_columns(path: Path, columns: Columns) -> _Loaded:
+def _parquet_columns(path: Path, columns: Columns | None) -> _Loaded:
     """The columns in need, text as codes: never all the text at once."""
     import pyarrow.parquet as pq
 
     metadata = pq.read_metadata(path)
     require_memory_for_rows(metadata.num_rows, where=str(path))
     schema = metadata.schema.to_arrow_schema()
-    positions = columns.among(schema.names, where=str(path))
+    positions = _positions(columns, schema.names, path)
     wanted = [schema.names[position] for position in positions.values()]
     texts = [name for name in wanted if _is_text(schema.field(name).type)]
     # a file may repeat one long text in a few bytes: as codes it stays as short
     with pq.ParquetFile(path, metadata=metadata, read_dictionary=texts) as file:
         batches = file.iter_batches(batch_size=_ROWS_AT_ONCE, columns=wanted)
         found = _collect(batches, schema, positions, where=str(path))
-        return _Loaded(*found, columns.unused_event(schema.names, positions))
+        return _Loaded(*found, _unused_event(columns, schema.names, positions))
 
 
-def _arrow_columns(path: Path, columns: Columns) -> _Loaded:
+def _arrow_columns(path: Path, columns: Columns | None) -> _Loaded:
     """The columns in need of an Arrow file or stream.
 
     The file is not mapped into memory: a read beyond its end would end the process.
@@ -226,11 +242,29 @@ def _arrow_columns(path: Path, columns: Columns) -> _Loaded:
     import pyarrow as pa
 
     with _arrow_reader(path) as (schema, _):
-        positions = columns.among(schema.names, where=str(path))
+        positions = _positions(columns, schema.names, path)
     options = pa.ipc.IpcReadOptions(included_fields=sorted(positions.values()))
     with _arrow_reader(path, options) as (_, batches):
         found = _collect(batches, schema, positions, where=str(path))
-        return _Loaded(*found, columns.unused_event(schema.names, positions))
+        return _Loaded(*found, _unused_event(columns, schema.names, positions))
+
+
+def _positions(columns: Columns | None, names: Sequence[str], path: Path) -> Positions:
+    """The position of each role, or of every column under its number where all are wanted."""
+    if columns is not None:
+        return columns.among(names, where=str(path))
+    if len(set(names)) < len(names):
+        twice = next(name for place, name in enumerate(names) if name in names[:place])
+        raise DataError(
+            "two columns have one name", where=str(path), found=repr(twice), wanted="each name once"
+        )
+    return {str(place): place for place in range(len(names))}
+
+
+def _unused_event(
+    columns: Columns | None, names: Sequence[str], positions: Positions
+) -> str | None:
+    return None if columns is None else columns.unused_event(names, positions)
 
 
 @contextlib.contextmanager
@@ -263,7 +297,7 @@ def _collect(
         for role, name in names.items():
             chunks[role].append(_as_codes(batch.column(name)))
     columns = {
-        role: pa.chunked_array(chunks[role], _as_codes(pa.array([], schema.types[position])).type)
+        role: pa.chunked_array(chunks[role] or [_as_codes(pa.array([], schema.types[position]))])
         for role, position in positions.items()
     }
     return columns, names
@@ -282,7 +316,7 @@ def _is_text(kind: pa.DataType) -> bool:
 # Sparse matrices
 
 
-def _sparse_matrix(path: Path, columns: Columns) -> Any:
+def _sparse_matrix(path: Path, columns: Columns | None) -> Any:
     """The matrix of a file, once its arrays are as large as they say and fit each other."""
     import scipy.sparse
 
@@ -317,7 +351,7 @@ def _bytes_of_arrays(path: Path) -> int:
     return total
 
 
-_PARSERS: dict[str, Callable[[Path, Columns], Any]] = {
+_PARSERS: dict[str, Callable[[Path, Columns | None], Any]] = {
     "Parquet": _parquet_columns,
     "Arrow": _arrow_columns,
     SPARSE_MATRIX: _sparse_matrix,

@@ -56,8 +56,8 @@ def read_delimited(
     gathered, names, unused_event = _Gathered(bad), dict[str, Any](), None
     for path in paths:
         where = origin if len(paths) == 1 else str(path)
-        with _opened(path, where) as stream:
-            start, is_all = _sample(stream, where)
+        with opened(path, where) as stream:
+            start, is_all = sample(stream, where)
             try:
                 dialect = inspect(
                     start,
@@ -77,7 +77,7 @@ def read_delimited(
             names = require_same_columns(names, found, where, paths[0])
             if dialect.has_header:
                 unused_event = columns.unused_event(dialect.first_row, positions)
-            for piece in _pieces(stream, start, dialect, where):
+            for piece in pieces(stream, start, dialect, where):
                 gathered.add(piece, positions)
                 require_memory_for_rows(gathered.n_rows, where=where)
     bad.settle(origin, gathered.n_rows)
@@ -107,7 +107,7 @@ def _positions(dialect: Dialect, columns: Columns, where: str) -> Positions:
 
 
 @contextmanager
-def _opened(path: Path, where: str) -> Iterator[BinaryIO]:
+def opened(path: Path, where: str) -> Iterator[BinaryIO]:
     """The bytes of a file or of standard input, unpacked whatever the name is."""
     try:
         stdin = nullcontext(sys.stdin.buffer) if str(path) == STDIN else None
@@ -138,7 +138,7 @@ def _unpacked(file: Any, start: bytes, where: str) -> Any:
     return file
 
 
-def _sample(stream: BinaryIO, where: str) -> tuple[bytes, bool]:
+def sample(stream: BinaryIO, where: str) -> tuple[bytes, bool]:
     """The first bytes of a stream, with some whole lines in them, and whether they are all."""
     content = b""
     while len(content) < _SAMPLE_BYTES or content.count(b"\n") + content.count(b"\r") < 3:
@@ -160,7 +160,7 @@ def _sample(stream: BinaryIO, where: str) -> tuple[bytes, bool]:
 
 
 @dataclass(frozen=True)
-class _Piece:
+class Piece:
     """Rows of a file, of which those at `places` have the right number of cells."""
 
     where: str
@@ -174,8 +174,11 @@ class _Piece:
 
     def place(self, row: int) -> str:
         """Where a row ends; line breaks in quotes count."""
-        line = int(np.searchsorted(self._line_ends, self.rows.ends[row])) + self.first_line
-        return f"{self.where}, line {line}"
+        return f"{self.where}, line {self.line(row)}"
+
+    def line(self, rows: Any) -> Any:
+        """The line of a row, or of each of several."""
+        return np.searchsorted(self._line_ends, self.rows.ends[rows]) + self.first_line
 
     def content(self, row: int) -> str:
         """The row as it is written."""
@@ -196,7 +199,7 @@ class _Piece:
         return texts_of(cells, self.dialect.delimiter, is_quoted=self.rows.is_quoted)
 
 
-def _pieces(stream: BinaryIO, start: bytes, dialect: Dialect, where: str) -> Iterator[_Piece]:
+def pieces(stream: BinaryIO, start: bytes, dialect: Dialect, where: str) -> Iterator[Piece]:
     """The rows of a file, without its header."""
     rest, line, has_header = start, 1, dialect.has_header
     while True:
@@ -221,16 +224,14 @@ def _pieces(stream: BinaryIO, start: bytes, dialect: Dialect, where: str) -> Ite
             return
 
 
-def _piece(
-    rows: Rows, is_row: NDArray[np.bool_], dialect: Dialect, where: str, line: int
-) -> _Piece:
+def _piece(rows: Rows, is_row: NDArray[np.bool_], dialect: Dialect, where: str, line: int) -> Piece:
     """Some of the rows; those with another number of cells are set aside."""
     is_right = is_row & (rows.widths == dialect.n_columns)
     cells, starts = rows.cells, rows.starts
     if not is_right.all():
         is_kept = np.repeat(is_right, rows.widths)
         cells, starts = list(compress(cells, is_kept.tolist())), starts[is_kept]
-    piece = _Piece(where, line, dialect, rows, cells, starts, np.flatnonzero(is_right), {})
+    piece = Piece(where, line, dialect, rows, cells, starts, np.flatnonzero(is_right), {})
     wanted = f"{dialect.n_columns} columns between {dialect.delimiter!r}, as in line 1"
     for row in np.flatnonzero(is_row & ~is_right).tolist():
         found = f"{rows.widths[row]} columns: {piece.content(row)[:80]!r}"
@@ -251,7 +252,7 @@ class _Ids:
     faults: Faults = field(default_factory=dict)
     rows: list[NDArray[np.int32]] = field(default_factory=list)
 
-    def encode(self, piece: _Piece, position: int) -> tuple[NDArray[np.int32], Faults]:
+    def encode(self, piece: Piece, position: int) -> tuple[NDArray[np.int32], Faults]:
         """The code of each cell of a column, and the cells that are no ids."""
         starts = piece.starts[position :: piece.dialect.n_columns]
         codes = self.codebook.encode(piece.rows.text, starts, piece.column(position))
@@ -282,7 +283,7 @@ class _Gathered:
     weights: list[NDArray[np.float64]] = field(default_factory=list)
     times: list[Times] = field(default_factory=list)
 
-    def add(self, piece: _Piece, positions: Positions) -> None:
+    def add(self, piece: Piece, positions: Positions) -> None:
         """Take in the good rows of a piece, and take note of the bad ones."""
         n_cells, faults = len(piece.places), Faults()
         self.n_rows += n_cells + len(piece.ragged)
@@ -314,7 +315,7 @@ class _Gathered:
             self.times.append(Times(times.rows[good], times.is_date))
         return self._note(faults, piece)
 
-    def _note(self, faults: Faults, piece: _Piece) -> None:
+    def _note(self, faults: Faults, piece: Piece) -> None:
         if faults or piece.ragged:
             places = piece.places[list(faults)].tolist()
             noted = dict(zip(places, faults.values(), strict=True)) | piece.ragged
@@ -335,7 +336,7 @@ class _Gathered:
         )
 
 
-def _as_text(cells: list[bytes], piece: _Piece) -> Values:
+def _as_text(cells: list[bytes], piece: Piece) -> Values:
     values = coded(cells)
     assert values.distinct is not None
     return Values(values.rows, piece.texts(values.distinct))

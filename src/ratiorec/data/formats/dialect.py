@@ -63,7 +63,7 @@ def inspect(
     rows_by = functools.cache(
         functools.partial(first_rows, start, has_quotes=has_quotes, is_last=is_all)
     )
-    delimiter = delimiter or _sniffed(rows_by, where)
+    delimiter = delimiter or sniffed(rows_by, where)
     rows = rows_by(delimiter) if delimiter else []
     if not rows or len(rows[0]) < 2:
         raise _one_column(rows_by, start, delimiter, where)
@@ -85,7 +85,7 @@ _RowsBy = Callable[[str], list[list[str]]]
 """The first rows as a delimiter cuts them."""
 
 
-def _sniffed(rows_by: _RowsBy, where: str) -> str:
+def sniffed(rows_by: _RowsBy, where: str) -> str:
     """The delimiter that cuts most lines into equally many columns, two or more.
 
     Among equals more columns win (a decimal comma makes two, the semicolons around it more),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -131,8 +131,8 @@ class Columns:
         if column == "":
             return None
         if column is None:
-            return _by_alias(role, names) if aliases and role in ALIASES else None
-        position = _by_name(column, names) if isinstance(column, str) else column
+            return by_alias(ALIASES[role], names) if aliases and role in ALIASES else None
+        position = by_name(column, names) if isinstance(column, str) else column
         if position is None or not 0 <= position < len(names):
             plain = [without_type(str(name)) for name in names]
             near = difflib.get_close_matches(str(column), plain, n=1)
@@ -160,7 +160,7 @@ def guessed_columns(names: Sequence[str], below: Sequence[Sequence[str]]) -> str
     "user='kunde', item='artikel'"
     """
     plain = [_plain(name) for name in names]
-    others = {_by_alias(role, names) for role in ("weight", "timestamp")}
+    others = {by_alias(ALIASES[role], names) for role in ("weight", "timestamp")}
     free = [place for place in range(len(names)) if place not in others] or [0]
 
     def merit(role: str, place: int) -> tuple[bool, bool, int]:
@@ -179,7 +179,7 @@ def guessed_columns(names: Sequence[str], below: Sequence[Sequence[str]]) -> str
 
 def is_header(cells: Sequence[str]) -> bool:
     """Whether one of the cells is a usual name of a user or item column."""
-    return any(_by_alias(role, cells) is not None for role in ("user", "item"))
+    return any(by_alias(ALIASES[role], cells) is not None for role in ("user", "item"))
 
 
 def without_type(name: str) -> str:
@@ -191,12 +191,14 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "", without_type(name).lower())
 
 
-def _by_alias(role: str, names: Sequence[str]) -> int | None:
+def by_alias(aliases: Iterable[str], names: Sequence[str]) -> int | None:
+    """The first column with one of these names, whatever its case and punctuation."""
     plain = [_plain(str(name)) for name in names]
-    return next((plain.index(alias) for alias in ALIASES[role] if alias in plain), None)
+    return next((plain.index(alias) for alias in aliases if alias in plain), None)
 
 
-def _by_name(column: str, names: Sequence[str]) -> int | None:
+def by_name(column: str, names: Sequence[str]) -> int | None:
+    """The column with this name, its case aside, or at this position."""
     for spelling in (str, without_type, lambda name: without_type(name).lower()):
         spelt = [spelling(str(name)) for name in names]
         if spelling(column) in spelt:
@@ -279,7 +281,7 @@ def read(
     bad = BadRows(on_bad_rows, None if bad_rows_file is None else Path(bad_rows_file))
     origin = "standard input" if str(path) == STDIN else str(path)
     paths = [Path(STDIN)] if str(path) == STDIN else parts_of(path)
-    suffix = ".csv" if str(path) == STDIN else _suffix(paths[0])
+    suffix = ".csv" if str(path) == STDIN else suffix_of(paths[0])
     rules: dict[str, Any] = {"weighting": weighting, "bad": bad, "origin": origin}
     with lack_of_memory_is_told(origin):
         if suffix in TEXT_SUFFIXES:
@@ -311,10 +313,12 @@ def has_tables(folder: Path) -> bool:
     (.txt, .dat) is not enough.
     """
     suffixes = (".csv", ".tsv", ".inter", *_TABLE_SUFFIXES)
-    return any(_suffix(file) in suffixes for file in folder.rglob("*") if file.name[0] not in "._")
+    return any(
+        suffix_of(file) in suffixes for file in folder.rglob("*") if file.name[0] not in "._"
+    )
 
 
-def parts_of(path: str | os.PathLike[str]) -> list[Path]:
+def parts_of(path: str | os.PathLike[str], *, holds: str = "pairs") -> list[Path]:
     """The files of a path, in the order of their names: itself, or all of a folder or pattern.
 
     Files whose name begins with a dot or an underscore, as Spark writes them, do not count.
@@ -328,11 +332,11 @@ def parts_of(path: str | os.PathLike[str]) -> list[Path]:
     elif folder.is_dir():
         found = sorted(folder.rglob("*"))
     else:
-        _require_file(folder)
+        _require_file(folder, holds)
         return [folder]
     files = [file for file in found if file.is_file() and file.name[0] not in "._"]
-    known = [file for file in files if _suffix(file) in (*TEXT_SUFFIXES, *_TABLE_SUFFIXES)]
-    formats = sorted({_suffix(file) for file in known})
+    known = [file for file in files if suffix_of(file) in (*TEXT_SUFFIXES, *_TABLE_SUFFIXES)]
+    formats = sorted({suffix_of(file) for file in known})
     if len(formats) == 1 and (files == known or not is_pattern(path)):
         return [file for file in known if file.stat().st_size] or known[:1]
     raise DataError(
@@ -346,7 +350,7 @@ def parts_of(path: str | os.PathLike[str]) -> list[Path]:
 _TABLE_SUFFIXES = (".parquet", *ARROW_SUFFIXES)
 
 
-def _suffix(path: Path) -> str:
+def suffix_of(path: Path) -> str:
     """The suffix of the format: the last, or the one before .gz and its kin where that is text."""
     *before, last = ["", *(suffix.lower() for suffix in path.suffixes)]
     is_packed = last in PACKED_SUFFIXES and before[-1] in TEXT_SUFFIXES
@@ -358,18 +362,18 @@ def _unknown_format(path: Path) -> DataError:
     return DataError(
         "unknown file format",
         where=str(path),
-        found=f"the suffix {_suffix(path)!r}",
+        found=f"the suffix {suffix_of(path)!r}",
         wanted=f"one of {', '.join(known)}; text may be packed ({', '.join(PACKED_SUFFIXES)})",
     )
 
 
-def _require_file(path: Path) -> None:
+def _require_file(path: Path, holds: str) -> None:
     if not path.exists():
         raise DataNotFoundError(
             "no such file",
             where=str(path),
             found="nothing at this path",
-            wanted="a file with pairs",
+            wanted=f"a file with {holds}",
         )
     if not path.is_file():
         raise DataError(
@@ -380,5 +384,5 @@ def _require_file(path: Path) -> None:
         )
     if not path.stat().st_size:
         raise DataError(
-            "the file is empty", where=str(path), found="0 bytes", wanted="rows of pairs"
+            "the file is empty", where=str(path), found="0 bytes", wanted=f"rows of {holds}"
         )

@@ -72,7 +72,7 @@ def value_faults(values: Sequence[Any], *, kind: str, is_text: bool) -> Faults:
     try:
         "\n".join(values).encode()
     except UnicodeEncodeError:
-        faults |= {n: fault for n, v in enumerate(values) if (fault := _surrogate_fault(v))}
+        faults |= {n: fault for n, v in enumerate(values) if (fault := surrogate_fault(v))}
     return faults
 
 
@@ -101,7 +101,7 @@ def _bytes_fault(value: Any, kind: str) -> Fault | None:
     return None
 
 
-def _surrogate_fault(text: str) -> Fault | None:
+def surrogate_fault(text: str) -> Fault | None:
     """The fault of text that was decoded with its wrong bytes kept as surrogates."""
     try:
         text.encode()

@@ -119,10 +119,13 @@ def _of_arrow(column: pa.ChunkedArray, role: str) -> Values:
     if isinstance(column.type, pa.BaseExtensionType):
         storage = column.type.storage_type
         column = pa.chunked_array([chunk.storage for chunk in column.chunks], type=storage)
+    if types.is_dictionary(column.type) and types.is_null(column.type.value_type):
+        column = pa.chunked_array([pa.nulls(len(column))])  # is_null() of it ends the process
     kind = column.type
     is_null = column.is_null().to_numpy() if column.null_count else None
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        filled = column.fill_null(0) if is_null is not None else column
+        nothing = False if types.is_boolean(kind) else 0
+        filled = column.fill_null(nothing) if is_null is not None else column
         filled = filled.cast(pa.float64()) if types.is_float16(kind) else filled
         return Values(np.asarray(filled.to_numpy()), None, is_null)
     if types.is_date(kind) or types.is_timestamp(kind):
@@ -178,11 +181,11 @@ def interactions_from_frame(
     """Pairs of a pandas or polars frame, an Arrow table or a record batch."""
     weighting, bad = _row_rules(**how)
     weighting.require_event_column(columns.event, spelt="event='NAME'")
-    eager = _eager(frame)
-    names = [str(name) for name in eager.columns]
+    whole = eager(frame)
+    names = [str(name) for name in whole.columns]
     positions = columns.among(names, where="data frame")
     return interactions_from_columns(
-        {role: _series(eager, position, role) for role, position in positions.items()},
+        {role: series_values(whole, position, role) for role, position in positions.items()},
         origin="data frame",
         names={role: names[position] for role, position in positions.items()},
         bad=bad,
@@ -273,7 +276,7 @@ def _side(n: int, ids: Iterable[Any] | None, kind: str) -> Vocabulary:
     return vocabulary
 
 
-def _eager(frame: Any) -> Any:
+def eager(frame: Any) -> Any:
     """The frame behind one interface, whoever made it."""
     import narwhals as nw
 
@@ -293,7 +296,7 @@ def _eager(frame: Any) -> Any:
         ) from error
 
 
-def _series(frame: Any, position: int, role: str) -> Values:
+def series_values(frame: Any, position: int, role: str) -> Values:
     """A column of a frame; pyarrow is needed for Arrow's own tables only."""
     import narwhals as nw
 
