@@ -15,10 +15,12 @@ from numpy.typing import NDArray
 from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.expressions import Expression
 from ratiorec.catalogue.filters import Filters
+from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluation.evaluate import Report, evaluate
 from ratiorec.evaluation.reach import Reach, require_held_out
+from ratiorec.model.cold import check_cold, retaught, with_cold_items, without_cold_items
 from ratiorec.model.foldin.intake import Addition, add_pairs, grown, propagated
 from ratiorec.model.foldin.rules import AnyRule, FoldedUsers, Provenance, folded, rule_for
 from ratiorec.model.query import (
@@ -39,12 +41,12 @@ from ratiorec.model.store import (
     write_model,
 )
 from ratiorec.plain import html_table
-from ratiorec.reranking.reranker import Shelf
+from ratiorec.reranking.reranker import Graded, Shelf
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_fallback_users
 from ratiorec.scorers.factors import ItemMap
 from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
 from ratiorec.scorers.table import Recommendations
-from ratiorec.scorers.topk import Exact, Progress, Ranking, blocked_items
+from ratiorec.scorers.topk import Cap, Exact, Progress, Ranking, blocked_items
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +60,8 @@ class Artifact:
 
     `settings` is how it was trained and `card` what came of it (metrics, training curve, seconds,
     fingerprint of the data, versions); both hold plain JSON types. The tables are what is known of
-    items and users beside their ids: there may be nothing.
+    items and users beside their ids: there may be nothing. The last `n_cold` items are there by
+    their content alone.
     """
 
     scorer: StoredScorer
@@ -69,6 +72,7 @@ class Artifact:
     card: Mapping[str, Any] = field(default_factory=dict)
     item_table: Attributes = None  # type: ignore[assignment]  # none of them, once it is made
     user_table: Attributes = None  # type: ignore[assignment]
+    n_cold: int = 0
 
     def __post_init__(self) -> None:
         for name, ids in (("item_table", self.items), ("user_table", self.users)):
@@ -77,7 +81,9 @@ class Artifact:
             require_fit(name, table.n_rows, len(ids), "one row for each id")
         require_fit("user ids", len(self.users), self.scorer.n_users, "one for each user scored")
         require_fit("item ids", len(self.items), self.scorer.n_items, "one for each item scored")
-        check_pairs(self.seen, len(self.items), name="seen items", n_users=len(self.users))
+        check_cold(self.n_cold, len(self.items))
+        n_warm = len(self.items) - self.n_cold
+        check_pairs(self.seen, n_warm, name="seen items", n_users=len(self.users))
 
     @classmethod
     def of(
@@ -123,6 +129,19 @@ class Artifact:
         """The same model with other attributes of its items, and other names where given."""
         items = self.items if names is None else self.items.with_names(names)
         return replace(self, items=items, item_table=table)
+
+    def with_cold_items(self, table: IdTable) -> Artifact:
+        """The model with the items of a table that nobody has had, by their content (theory: K2).
+
+        They stand behind the other items, in place of those that came so before. Attributes of the
+        items that the model knows are not taken from this table: `with_items` gives them first, as
+        it is by these that the model learns what content means.
+        """
+        return with_cold_items(self, table)
+
+    def without_cold_items(self) -> Artifact:
+        """The model without the items that are there by their content alone."""
+        return without_cold_items(self)
 
     def with_users(self, table: Attributes) -> Artifact:
         """The same model with other attributes of its users."""
@@ -233,6 +252,8 @@ class Artifact:
         Raises:
             ConfigError: There are new items, and nothing says how to take them in.
         """
+        if self.n_cold:
+            return retaught(self, self.without_cold_items().partial_fit(pairs, progress=progress))
         more = self._joined_by(pairs)
         return self._with(more, grown(self.scorer, self.rule, self.settings, more, progress))
 
@@ -245,6 +266,8 @@ class Artifact:
         Raises:
             ConfigError: There are new items, and nothing says how to take them in.
         """
+        if self.n_cold:
+            return retaught(self, self.without_cold_items().update(pairs, progress=progress))
         more = self._joined_by(pairs)
         scorer = propagated(self.scorer, self.rule, self.settings, self.seen, more, progress)
         return self._with(more, scorer)
@@ -319,10 +342,10 @@ class Artifact:
             self.seen,
             test if same else test.aligned_to(self.users, self.items, on_unknown=on_unknown),
             ks=ks,
-            memory_mb=memory_mb,
             progress=progress,
             seed=seed,
             background=self.seen,
+            ranker=lambda k: Exact(k, memory_mb=memory_mb, cap=self._cap(Query(k))),
         )
         return replace(report, user_ids=self.users.ids[report.users], pairs=counts)
 
@@ -334,6 +357,7 @@ class Artifact:
             "items": describe(self.items),
             "settings": self.settings,
             "card": self.card,
+            "n_cold": self.n_cold,
             "item_table": self.item_table.describe(),
             "user_table": self.user_table.describe(),
         }
@@ -371,6 +395,7 @@ class Artifact:
                 dict(content["card"]),
                 item_table,
                 user_table,
+                content.get("n_cold", 0),
             )
             if (kept := ItemMap.kept(arrays, len(model.items))) is not None:
                 object.__setattr__(model, "item_map", kept)
@@ -385,10 +410,16 @@ class Artifact:
         progress: Progress | None = None,
         n_threads: int | None = None,
     ) -> Iterator[Ranking]:
-        rank = Exact(self._length(query), query.exclude_seen, query.memory_mb, n_threads)
+        rules, cap = query.rules, self._cap(query)
+        rank = Exact(self._length(query), query.exclude_seen, query.memory_mb, n_threads, cap)
         scorer, users, seen = with_fallback_users(scorer, found.users, seen, self._popularity)
-        rules = query.rules
-        pick = None if rules is None else self.shelf.reranker(rules, rank.k, seen)
+        pick = None
+        if rules is not None:  # a rule looks at all items, and boosts decide which are the best
+            limit = None
+            if cap is not None and cap.most:
+                limit = Graded.of_some(np.arange(len(self.items)) >= cap.first, cap.most)
+                rank = replace(rank, cap=None)
+            pick = self.shelf.reranker(rules, rank.k, seen, limit=limit)
         return rank.stream(
             scorer,
             users,
@@ -419,6 +450,9 @@ class Artifact:
             done = rows.stop
             block = block._replace(users=found.users[rows])  # ranking has others for unknown ones
             yield Recommendations.of(block, found.user_ids[rows], self.items, cold=self.cold_items)
+
+    def _cap(self, query: Query) -> Cap | None:
+        return Cap(len(self.items) - self.n_cold, query.most_cold) if self.n_cold else None
 
     def _length(self, query: Query) -> int:
         return min(query.k, max(len(self.items), 1))

@@ -31,6 +31,7 @@ class QueryOptions(TypedDict, total=False):
     memory_mb: float
     rules: Rules | None
     filter: str | Expression | None
+    max_cold: int | None
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Query:
         rules: What else is wanted of a list: limits, pins, boosts, diversity, calibration.
         filter: List only items of which this expression over their attributes is true, such as
             `kind in ["tea", "jam"] and price < 50`.
+        max_cold: Items in a list, at most, that are there by their content alone, as nobody has
+            had them; a tenth of k where it is left, but one at least.
     """
 
     k: int = 20
@@ -59,10 +62,15 @@ class Query:
     memory_mb: float = 512
     rules: Rules | None = None
     filter: str | Expression | None = None
+    max_cold: int | None = None
 
     def __post_init__(self) -> None:
         require_range("k", self.k, at_least=1, what="k must be positive")
         require_range("memory_mb", self.memory_mb, above=0, what="ranking needs memory")
+        if self.max_cold is not None:
+            require_range(
+                "max_cold", self.max_cold, at_least=0, what="no such number of cold items"
+            )
         _check_policy(self.on_unknown)
         _check_rules(self.rules)
         if not self.rules:  # none at all are equal to no rules
@@ -85,6 +93,11 @@ class Query:
         if query is None:
             return cls(**options)
         return cls(query, **options)  # type: ignore[misc]  # k twice is refused, as it should be
+
+    @property
+    def most_cold(self) -> int:
+        """Cold items in a list, at most."""
+        return max(1, self.k // 10) if self.max_cold is None else self.max_cold
 
     def resolve(self, user_ids: Ids, *, users: Vocabulary, filters: Filters) -> ResolvedQuery:
         """The query in indices; an unknown user is refused, left out, or kept as -1."""
