@@ -72,7 +72,7 @@ def test_ids_become_indices_in_the_order_asked() -> None:
 
 
 def test_what_is_not_asked_is_no_limit() -> None:
-    assert resolved("ann")[2:] == (None, None)
+    assert resolved("ann")[2:] == (None, None, None)
 
 
 def test_someone_unknown_is_refused_left_out_or_kept_without_an_index() -> None:

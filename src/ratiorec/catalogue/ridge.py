@@ -105,5 +105,5 @@ def _best_strength(
         left = wanted - directions @ (shrunk[:, None] * told)
         left /= np.maximum(1 - leverage, 1e-9)[:, None]
         errors.append(float(np.square(left).sum()))
-    best = int(np.argmin(errors))
-    return STRENGTHS[best], errors[best]
+    least = min(errors)
+    return max(s for s, error in zip(STRENGTHS, errors, strict=True) if error == least), least

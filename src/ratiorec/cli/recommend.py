@@ -58,6 +58,12 @@ class QueryGroup:
     on_unknown: Annotated[
         Literal["raise", "skip", "fallback"], typer.Option(help="What to do about unknown ids.")
     ] = "raise"
+    max_cold: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Items without any user in a list, at most; by default a tenth of k."
+        ),
+    ] = None
     memory_mb: Annotated[int, typer.Option(help="Memory for blocks of scores.")] = 512
 
     def query(self, n_items: int) -> Query:
@@ -71,6 +77,7 @@ class QueryGroup:
             deny=o.read_lines(self.deny) if self.deny else None,
             on_unknown=self.on_unknown,
             memory_mb=self.memory_mb,
+            max_cold=self.max_cold,
         )
 
 

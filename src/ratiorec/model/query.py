@@ -14,7 +14,7 @@ from ratiorec.catalogue.filters import Filters
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.errors import ConfigError, require_range, unknown_choice
 from ratiorec.reranking.rules import Rules
-from ratiorec.scorers import Indices
+from ratiorec.scorers import Indices, Scorer
 from ratiorec.scorers.scorer import UserItems
 
 Ids = Iterable[Any] | str | int
@@ -124,12 +124,16 @@ class Query:
 
 
 class ResolvedQuery(NamedTuple):
-    """Users (-1 is an unknown one), their ids, and the allowed and denied items, as indices."""
+    """Users, their ids, and the allowed and denied items, as indices.
+
+    A user of -1 is unknown, and -2 - j is one of whom only attributes are known: the j-th of `new`.
+    """
 
     users: Indices
     user_ids: NDArray[Any]
     allow: Indices | None
     deny: Indices | None
+    new: Scorer | None = None
 
 
 def resolve_histories(
