@@ -255,7 +255,7 @@ def test_a_folder_that_claims_other_cold_items_is_refused() -> None:
 def test_vectors_with_cold_items_are_exported(tmp_path: Path) -> None:
     model = shop("wmf")
     export(model, NumpyArrays(), tmp_path / "vectors")
-    assert len(np.load(tmp_path / "vectors" / "items.npy")) == len(model.items)
+    assert len(np.load(tmp_path / "vectors" / "item_vectors.npy")) == len(model.items)
     assert model.item_map is not None
     assert len(model.item_map.places) == len(model.items)
 
