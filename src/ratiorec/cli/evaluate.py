@@ -150,6 +150,9 @@ def _judged_cold_items(
     return report.to_json()
 
 
+_TOLD = ("recall@", "ndcg@")  # of cold items; --json has all figures
+
+
 def _print_cold_items(result: dict[str, Any], json: bool) -> None:
     if json:
         o.print_json(result)
@@ -161,9 +164,12 @@ def _print_cold_items(result: dict[str, Any], json: bool) -> None:
     )
     for name, figures in {"content": result, **result["baselines"]}.items():
         for metric, figure in figures["metrics"].items():
-            typer.echo(f"{name:>12}  {metric:>12}  {_figure(figure)}")
+            if metric.startswith(_TOLD):
+                typer.echo(f"{name:>12}  {metric:>12}  {_figure(figure)}")
     for name, compared in result["against"].items():
         for metric, line in compared["metrics"].items():
+            if not metric.startswith(_TOLD):
+                continue
             typer.echo(
                 f"content minus {name:<12}{metric:>12}  {line['difference']:+.4f}  "
                 f"[{line['low']:+.4f}, {line['high']:+.4f}]  p = {line['p_value']:.2g}"

@@ -3,12 +3,13 @@
     python -m ratiorec_lab.studies.cold_items --data ml-100k
     python -m ratiorec_lab.studies.cold_items --data synthetic
 
-A fifth of the items is held out with all pairs, the model is trained without them, and its lists are
-of the held-out items alone. Several draws of items, each with its own training; a user's figure is the
-mean over the draws, and the intervals are over users. Rivals know no user: the number of users that
-the content makes probable (the same ridge regression of popularity), and chance. On ml-100k the
-content is genres, the words of the title and the year; on the synthetic set, whose pairs follow
-themes, it is the item's name, whose noun is of the theme. Nothing is chosen on held-out items.
+A fifth of the items is held out with all pairs, the model is trained without them, and its lists
+are of the held-out items alone. Several draws of items, each with its own training; a user's figure
+is the mean over the draws, and the intervals are over users. Rivals know no user: the number of
+users that the content makes probable (the same ridge regression of popularity), and chance. On
+ml-100k the content is genres, the words of the title and the year; on the synthetic set, whose
+pairs follow themes, it is the item's name, whose noun is of the theme. Nothing is chosen on
+held-out items.
 """
 
 from __future__ import annotations
