@@ -42,7 +42,10 @@ def test_a_mix_is_the_regression_on_content(strength: float) -> None:
     values = np.random.default_rng(1).standard_normal((N_KNOWN, 3))
     found = ridge.mix(content, TEACHES, N_KNOWN).of(values)
     features, rows = content.weighted({"tags": 0.5}).toarray(), np.flatnonzero(TEACHES)
-    wanted = told_by_definition(features[rows], values[rows], strength, features[N_KNOWN:])
+    asked = np.where(
+        content.lacks[N_KNOWN:][:, content.block_of], features[rows].mean(0), features[N_KNOWN:]
+    )
+    wanted = told_by_definition(features[rows], values[rows], strength, asked)
     assert found == pytest.approx(wanted, rel=1e-4, abs=1e-5)
 
 
@@ -85,6 +88,15 @@ def test_an_attribute_of_noise_weighs_less() -> None:
     found = Ridge.chosen(content, everyone, own / lengths @ rng.standard_normal((4, 8)))
     assert found.weights["own"] == 1
     assert found.weights["noise"] < 1
+
+
+def test_a_row_without_attributes_is_told_the_mean_even_where_no_other_lacks_them() -> None:
+    everyone = np.arange(5) < 4
+    tags = Tags.of([["a"], ["a"], ["a"], ["b"], []])
+    own = Vectors(np.array([[1, 0]] * 3 + [[0, 1], [np.nan, 0]], np.float32))
+    content = Content.of(Attributes(5, {"tags": tags, "own": own}), everyone)
+    found = Ridge(0.01).mix(content, everyone, 4).of(np.array([[1.0], [1.0], [1.0], [5.0]]))
+    assert found == pytest.approx(2.0)
 
 
 def test_without_content_all_are_told_the_mean() -> None:

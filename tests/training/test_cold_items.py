@@ -118,7 +118,9 @@ def test_users_of_held_out_items_alone_are_not_judged() -> None:
     data = random_interactions(np.random.default_rng(0), n_users=40, n_items=12, n_pairs=60)
     table = Attributes(12, {"n": Numbers(np.arange(12.0))})
     drawn = HeldOutItems.drawn(data, table, share=0.4, rng=np.random.default_rng(0))
-    report = evaluate_cold_items(data, table, share=0.4, preset="item-knn", device="cpu", options=QUICK)
+    report = evaluate_cold_items(
+        data, table, share=0.4, preset="item-knn", device="cpu", options=QUICK
+    )
     both = np.flatnonzero((drawn.train.user_degrees > 0) & (drawn.held.user_degrees > 0))
     assert report.reports[CONTENT].users.tolist() == both.tolist()
     assert len(both) < (drawn.held.user_degrees > 0).sum()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.columns import MISSING, Categories, Column, Numbers, Tags, Texts, Vectors
+from ratiorec.catalogue.conditions import missing
 
 if TYPE_CHECKING:
     import scipy.sparse
@@ -28,11 +29,15 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Content:
-    """Rows of features; `block_of` says of each feature which attribute it comes from."""
+    """Rows of features; `block_of` says of each feature which attribute it comes from.
+
+    `lacks` says which attributes a row is without, unless that is a feature of its own.
+    """
 
     features: scipy.sparse.csr_array  # [n_rows, p]
     block_of: NDArray[np.int64]
     names: tuple[str, ...]
+    lacks: NDArray[np.bool_]  # [n_rows, n_attributes]
 
     @classmethod
     def of(cls, table: Attributes, teaches: Mask) -> Content:
@@ -47,14 +52,19 @@ class Content:
         blocks = [_block(column, teaches) for column in table.columns.values()]
         if not blocks:
             nothing = scipy.sparse.csr_array((table.n_rows, 0))
-            return cls(nothing, np.zeros(0, np.int64), ())
+            return cls(nothing, np.zeros(0, np.int64), (), np.zeros((table.n_rows, 0), bool))
         features = scipy.sparse.hstack(blocks, format="csr")
         taught = features[np.flatnonzero(teaches)]
         n_having = np.bincount(taught.indices[taught.data != 0], minlength=features.shape[1])
         best = np.argsort(-n_having, kind="stable")[:MOST_FEATURES]
         kept = np.sort(best[n_having[best] > 0])
         block_of = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
-        return cls(features[:, kept].tocsr(), block_of[kept], tuple(table.columns))
+        lacks = [
+            missing(table, name) & (column.kind != "number")
+            for name, column in table.columns.items()
+        ]
+        names, of_rows = tuple(table.columns), np.column_stack(lacks)
+        return cls(features[:, kept].tocsr(), block_of[kept], names, of_rows)
 
     def weighted(self, weights: Mapping[str, float]) -> scipy.sparse.csr_array:
         """The features, each attribute times its weight; 1 for one without."""

@@ -57,7 +57,8 @@ class Ridge:
     def mix(self, content: Content, teaches: Mask, n_known: int) -> Mix:
         """The rows from `n_known` on as mixes of those before (theory: K2).
 
-        v_c = v̄ + (f_c − f̄)ᵀ P Σ_j (f_j − f̄) v_j, over the rows j that teach.
+        v_c = v̄ + (f_c − f̄)ᵀ P Σ_j (f_j − f̄) v_j, over the rows j that teach. Where c lacks an
+        attribute its features are those of f̄.
         """
         import scipy.linalg
         import scipy.sparse
@@ -69,6 +70,7 @@ class Ridge:
         curvature = (known.T @ known).toarray() - n * np.outer(mean, mean)
         curvature[np.diag_indices(p)] += self.strength
         gains = features[n_known:].toarray() - mean
+        gains[content.lacks[n_known:][:, content.block_of]] = 0
         if p:
             gains = scipy.linalg.solve(curvature, gains.T, assume_a="pos").T
         of_mean = scipy.sparse.csr_array(teaches[:n_known, None] / max(1, n))

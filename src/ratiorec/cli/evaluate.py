@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -78,7 +79,7 @@ def evaluate(
     artifact = Artifact.load(model)
     if cold_items is not None:
         _refuse_beside_cold_items(test=test, against=against, per_user=per_user)
-        pairs = o.load_data(_required(data), source).train
+        pairs = o.load_data(_required(data), _as_for_training(source)).train
         _print_cold_items(_judged_cold_items(artifact, pairs, cold_items, ks, max_seconds), json)
         return
     rival = None if against is None else Artifact.load(against)
@@ -110,6 +111,11 @@ def _refuse_beside_cold_items(**given: Path | None) -> None:
             found=f"{option} beside --cold-items",
             wanted="--data alone: the pairs that the model was trained on",
         )
+
+
+def _as_for_training(source: o.EventSource) -> o.WeightedSource:
+    """The same source, its weights and times found as `fit` finds them."""
+    return o.WeightedSource(**{one.name: getattr(source, one.name) for one in fields(source)})
 
 
 def _required(data: str | None) -> str:
