@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import Categories, Column, Numbers, Tags, Texts, Vectors
+from ratiorec.catalogue.columns import Categories, Column, Numbers, OwnVectors, Tags, Texts
 from ratiorec.catalogue.content import MOST_COLUMNS, Content, hashed
 
 ALL = np.ones(4, bool)
@@ -63,7 +63,7 @@ def test_words_are_counted_without_capitals_or_punctuation() -> None:
 def test_vectors_have_length_one_and_zeros_where_one_is_missing() -> None:
     values = np.array([[3, 4], [0, 2], [np.nan, 1], [0, 0]], np.float32)
     wanted = np.array([[0.6, 0.8], [0, 1], [0, 0], [0, 0]])
-    assert features_of(Vectors(values)) == pytest.approx(wanted)
+    assert features_of(OwnVectors(values)) == pytest.approx(wanted)
 
 
 def test_what_nobody_who_teaches_has_is_no_feature() -> None:
@@ -108,14 +108,14 @@ COLUMNS: dict[str, Column] = {
     "category": Categories.of(["tea", None]),
     "tags": Tags.of([["b", "c"], []]),
     "text": texts("one", None),
-    "vector": Vectors(np.array([[1, 2], [np.nan, np.nan]], np.float32)),
+    "vector": OwnVectors(np.array([[1, 2], [np.nan, np.nan]], np.float32)),
 }
 MORE: dict[str, Column] = {
     "number": Numbers(np.array([2.5])),
     "category": Categories.of(["jam"]),
     "tags": Tags.of([["a", "c"]]),
     "text": texts("two"),
-    "vector": Vectors(np.array([[3, 4]], np.float32)),
+    "vector": OwnVectors(np.array([[3, 4]], np.float32)),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import Tags, Vectors
+from ratiorec.catalogue.columns import OwnVectors, Tags
 from ratiorec.catalogue.content import Content
 from ratiorec.catalogue.ridge import STRENGTHS, Ridge
 
@@ -17,7 +17,7 @@ def table(seed: int = 0) -> Attributes:
     rng = np.random.default_rng(seed)
     n = N_KNOWN + N_NEW
     tags = Tags.of([[f"t{t}" for t in rng.choice(9, rng.integers(0, 4))] for _ in range(n)])
-    own = Vectors(rng.standard_normal((n, 5)).astype(np.float32))
+    own = OwnVectors(rng.standard_normal((n, 5)).astype(np.float32))
     return Attributes(n, {"tags": tags, "own": own})
 
 
@@ -81,9 +81,9 @@ def test_the_choice_is_the_least_error_of_rows_left_out_one_by_one() -> None:
 def test_an_attribute_of_noise_weighs_less() -> None:
     rng, n = np.random.default_rng(3), 120
     own = rng.standard_normal((n, 4)).astype(np.float32)
-    noise = Vectors(rng.standard_normal((n, 60)).astype(np.float32))
+    noise = OwnVectors(rng.standard_normal((n, 60)).astype(np.float32))
     everyone = np.ones(n, bool)
-    content = Content.of(Attributes(n, {"own": Vectors(own), "noise": noise}), everyone)
+    content = Content.of(Attributes(n, {"own": OwnVectors(own), "noise": noise}), everyone)
     lengths = np.linalg.norm(own, axis=1, keepdims=True)
     found = Ridge.chosen(content, everyone, own / lengths @ rng.standard_normal((4, 8)))
     assert found.weights["own"] == 1
@@ -93,7 +93,7 @@ def test_an_attribute_of_noise_weighs_less() -> None:
 def test_a_row_without_attributes_is_told_the_mean_even_where_no_other_lacks_them() -> None:
     everyone = np.arange(5) < 4
     tags = Tags.of([["a"], ["a"], ["a"], ["b"], []])
-    own = Vectors(np.array([[1, 0]] * 3 + [[0, 1], [np.nan, 0]], np.float32))
+    own = OwnVectors(np.array([[1, 0]] * 3 + [[0, 1], [np.nan, 0]], np.float32))
     content = Content.of(Attributes(5, {"tags": tags, "own": own}), everyone)
     found = Ridge(0.01).mix(content, everyone, 4).of(np.array([[1.0], [1.0], [1.0], [5.0]]))
     assert found == pytest.approx(2.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import Categories, Numbers, Tags, Texts, Vectors
+from ratiorec.catalogue.columns import Categories, Numbers, OwnVectors, Tags, Texts
 from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError
@@ -175,7 +175,7 @@ LIKE = Attributes(
         "segment": Categories.of(["north"]),
         "likes": Tags.of([["tea"]]),
         "about": Texts(np.array(["tea"], object)),
-        "own": Vectors(np.ones((1, 2), np.float32)),
+        "own": OwnVectors(np.ones((1, 2), np.float32)),
     },
 )
 

@@ -221,7 +221,7 @@ class Texts:
 
 
 @dataclass(frozen=True, eq=False)
-class Vectors:
+class OwnVectors:
     """A vector of somebody's own for each row, such as of an image or a text; NaN where missing."""
 
     kind: ClassVar[Kind] = "vector"
@@ -244,32 +244,32 @@ class Vectors:
         found: list[float] = self.values[index].tolist()
         return found if np.isfinite(found).all() else None
 
-    def take(self, indices: NDArray[np.int64]) -> Vectors:
+    def take(self, indices: NDArray[np.int64]) -> OwnVectors:
         """These rows; those at -1 are missing."""
         found = np.full((len(indices), self.values.shape[1]), np.nan, np.float32)
         known = indices >= 0
         found[known] = self.values[indices[known]]
-        return Vectors(found)
+        return OwnVectors(found)
 
-    def followed_by(self, other: Vectors) -> Vectors:
+    def followed_by(self, other: OwnVectors) -> OwnVectors:
         """These rows, then those."""
         widths = self.values.shape[1], other.values.shape[1]
         require_fit("length of vectors", widths[1], widths[0], "as long as those that are there")
-        return Vectors(np.concatenate([self.values, other.values]))
+        return OwnVectors(np.concatenate([self.values, other.values]))
 
     def arrays(self) -> Arrays:
         """For a model folder."""
         return {"values": self.values}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Vectors:
+    def from_arrays(cls, arrays: Arrays) -> OwnVectors:
         """The column again."""
         return cls(np.asarray(arrays["values"], np.float32))
 
 
-Column = Numbers | Categories | Tags | Texts | Vectors
+Column = Numbers | Categories | Tags | Texts | OwnVectors
 COLUMNS: dict[str, type[Column]] = {
-    one.kind: one for one in (Numbers, Categories, Tags, Texts, Vectors)
+    one.kind: one for one in (Numbers, Categories, Tags, Texts, OwnVectors)
 }
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import MISSING, Categories, Column, Numbers, Tags, Texts, Vectors
+from ratiorec.catalogue.columns import MISSING, Categories, Column, Numbers, OwnVectors, Tags, Texts
 from ratiorec.catalogue.conditions import missing
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Content:
 def _block(column: Column, teaches: Mask) -> scipy.sparse.csr_array:
     if isinstance(column, Numbers):
         return _of_numbers(column, teaches)
-    if isinstance(column, Vectors):
+    if isinstance(column, OwnVectors):
         return _of_vectors(column)
     if isinstance(column, Texts):
         return _weighed(_of_words(column), teaches)
@@ -98,8 +98,8 @@ def _of_numbers(column: Numbers, teaches: Mask) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array(np.column_stack([above, is_missing]))
 
 
-def _of_vectors(column: Vectors) -> scipy.sparse.csr_array:
-    """Vectors at length 1; zeros where one is missing."""
+def _of_vectors(column: OwnVectors) -> scipy.sparse.csr_array:
+    """OwnVectors at length 1; zeros where one is missing."""
     import scipy.sparse
 
     values = np.where(column.is_known[:, None], column.values, 0).astype(np.float64)

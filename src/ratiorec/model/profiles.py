@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import Categories, Column, Numbers, Tags, Texts, Vectors
+from ratiorec.catalogue.columns import Categories, Column, Numbers, OwnVectors, Tags, Texts
 from ratiorec.catalogue.content import Content
 from ratiorec.catalogue.ridge import Ridge
 from ratiorec.catalogue.tables import IdTable
@@ -166,10 +166,10 @@ def _column(like: Column, name: str, values: list[Any]) -> Column:
         return Categories.of(values)
     if isinstance(like, Tags):
         return Tags.of([value or [] for value in values])
-    if isinstance(like, Vectors):
+    if isinstance(like, OwnVectors):
         nothing = [np.nan] * like.values.shape[1]
         rows = [nothing if value is None else value for value in values]
-        return Vectors(np.array(rows, np.float32).reshape(len(rows), like.values.shape[1]))
+        return OwnVectors(np.array(rows, np.float32).reshape(len(rows), like.values.shape[1]))
     return Texts(_objects(values))
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.catalogue.columns import MISSING, Categories, Column, Numbers, Tags, Texts, Vectors
+from ratiorec.catalogue.columns import MISSING, Categories, Column, Numbers, OwnVectors, Tags, Texts
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.scorers import Indices
 from ratiorec.scorers.scorer import UserItems, pairs_of
@@ -27,7 +27,7 @@ class Groups(NamedTuple):
         Raises:
             ConfigError: It is a column of free text, or of vectors.
         """
-        if isinstance(column, Texts | Vectors):
+        if isinstance(column, Texts | OwnVectors):
             raise ConfigError(
                 "free text and vectors have no values to count",
                 where=where,
