@@ -8,6 +8,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Texts
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.synthetic import embedded
 from ratiorec.model.artifact import Artifact
@@ -242,3 +244,48 @@ def test_a_model_of_other_data_under_a_benchmarks_name_needs_held_out_pairs(
 ) -> None:
     assert trained.card["data"]["name"] == "synthetic"
     assert "neither" in cli("evaluate", model).refusal
+
+
+@pytest.fixture
+def described(tmp_path: Path, dataset: Dataset, trained: Artifact) -> Path:
+    """A model that knows the names of its items as text."""
+    assert dataset.train.items.names is not None
+    names = Attributes(len(trained.items), {"name": Texts(dataset.train.items.names)})
+    trained.with_items(names).save(tmp_path / "described")
+    return tmp_path / "described"
+
+
+def test_cold_items_are_judged_by_a_model_trained_without_them(
+    cli: CommandLine, described: Path, clicks: Path
+) -> None:
+    outcome = cli("evaluate", described, "--data", clicks, "--cold-items", 0.2, "--json")
+    assert outcome.json.keys() >= {"metrics", "users", "cold_items", "baselines", "against"}
+    assert outcome.json["cold_items"]["share"] == 0.2
+    assert outcome.json["cold_items"]["held_out"] == 8
+    told = cli("evaluate", described, "--data", clicks, "--cold-items", 0.2).out.splitlines()
+    assert told[0].startswith("8 of 40 items held out, ")
+    assert [line.split()[0] for line in told[1:7:2]] == ["content", "popularity", "random"]
+    assert told[-1].startswith("content minus random")
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        (["--cold-items", "0.2"], "--data"),
+        (["--cold-items", "1.5", "--data", "DATA"], "--cold-items"),
+        (["--cold-items", "0.2", "--data", "DATA", "--against", "other"], "--against"),
+        (["--cold-items", "0.2", "--data", "DATA", "--per-user", "f.csv"], "--per-user"),
+    ],
+)
+def test_what_has_no_meaning_for_cold_items_is_refused(
+    cli: CommandLine, described: Path, clicks: Path, more: list[str], where: str
+) -> None:
+    words = [str(clicks) if word == "DATA" else word for word in more]
+    if "--against" in words:
+        words[words.index("other")] = str(described)
+    assert f"where: {where}" in cli("evaluate", described, *words).refusal
+
+
+def test_cold_items_need_attributes(cli: CommandLine, model: Path, clicks: Path) -> None:
+    refusal = cli("evaluate", model, "--data", clicks, "--cold-items", 0.2).refusal
+    assert "nothing is known of the items" in refusal

@@ -4,9 +4,13 @@ import csv
 import sys
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Numbers
+from ratiorec.catalogue.tables import IdTable
 from ratiorec.cli.query import QueryGroup
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.query import Query
@@ -314,3 +318,16 @@ def test_an_unknown_item_of_a_history_is_refused_or_left_out(
     assert (
         "recommendation needs users" in cli("recommend", model, "--history", item, "--all").refusal
     )
+
+
+def test_cold_items_are_capped(cli: CommandLine, trained: Artifact, tmp_path: Path) -> None:
+    numbers = Attributes(len(trained.items), {"n": Numbers(np.arange(len(trained.items)) + 0.0)})
+    cold = Attributes(6, {"n": Numbers(np.arange(6.0))})
+    table = IdTable(np.array([f"new{place}" for place in range(6)], object), None, cold)
+    trained.with_items(numbers).with_cold_items(table).save(tmp_path / "m")
+    user = str(trained.users.ids[0])
+    for most, wanted in ((0, 0), (2, 2), (6, 6)):
+        words = ("--user", user, "-k", 46, "--max-cold", most, "--json")
+        rows = cli("recommend", tmp_path / "m", *words).json["recommendations"]
+        assert sum(row["kind"] == "cold" for row in rows) == wanted
+    assert "--max-cold" in cli("recommend", tmp_path / "m", "--user", user, "--max-cold=-1").err

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Numbers
+from ratiorec.catalogue.tables import IdTable
 from ratiorec.config import resolve, settings_in
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import ConfigError, UnknownIdError
@@ -129,6 +132,17 @@ def test_the_held_out_item_ranks_above_the_whole_other_block(preset: str, model:
     for user, ranked in enumerate(lists(model, EVERYONE)):
         place = ranked.index(HELD_OUT[user])
         assert all(place < ranked.index(item) for item in OTHER_BLOCK[user]), user
+
+
+def test_a_new_item_is_listed_by_its_content(preset: str, model: Artifact) -> None:
+    halves = Numbers(np.arange(N_ITEMS) % 2 + 0.0)
+    cold = IdTable(np.array([100, 101]), None, Attributes(2, {"half": Numbers(np.arange(2.0))}))
+    table = Attributes(N_ITEMS, {"half": halves})
+    after = model.with_items(table).with_cold_items(cold)
+    for user, ranked in enumerate(lists(after, EVERYONE, k=N_ITEMS + 2, max_cold=2)):
+        own, other = (100, 101) if user % 2 == 0 else (101, 100)
+        assert {own, other} <= set(ranked)
+        assert preset in UNPERSONALISED or ranked.index(own) < ranked.index(other), user
 
 
 def test_seen_items_are_left_out_unless_asked_for(model: Artifact) -> None:

@@ -68,7 +68,7 @@ def test_a_map_takes_less_memory_than_the_vectors(monkeypatch: pytest.MonkeyPatc
 def test_there_is_a_map_where_items_are_vectors(kind: str) -> None:
     found = ItemMap.of(MAKERS[kind](random_rows(4, 9), 9))
     assert (found is not None) == (
-        kind in ("inner_product", "autoencoder", "item_factors", "blend")
+        kind in ("inner_product", "autoencoder", "item_factors", "blend", "cold_items")
     )
 
 

@@ -72,7 +72,8 @@ def test_ids_become_indices_in_the_order_asked() -> None:
 
 
 def test_what_is_not_asked_is_no_limit() -> None:
-    assert resolved("ann")[2:4] == (None, None)
+    found = resolved("ann")
+    assert (found.allow, found.deny, found.new) == (None, None, None)
 
 
 def test_someone_unknown_is_refused_left_out_or_kept_without_an_index() -> None:

@@ -434,7 +434,7 @@ def test_memory_that_runs_out_is_told_as_that(
     def nothing_left(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("ratiorec.model.artifact.unpack", nothing_left)
+    monkeypatch.setattr("ratiorec.model.saving.unpack", nothing_left)
     with pytest.raises(ModelError, match="not enough memory"):
         Artifact.load(tmp_path)
 

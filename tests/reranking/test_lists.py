@@ -209,7 +209,7 @@ def test_lists_for_a_history_are_calibrated_to_it(shop: Artifact) -> None:
     ("rules", "where", "found"),
     [
         ({"limits": {"kategory": 2}}, "rules.limits", "did you mean category"),
-        ({"apart": {"about": 2}}, "rules.apart", "free text has no values to count"),
+        ({"apart": {"about": 2}}, "rules.apart", "free text and vectors have no values to count"),
         ({"calibration": {"colour": 0.5}}, "rules.calibration", "one of category, brand"),
         ({"boosts": {"prize > 3": 0.5}}, "rules.boosts", "did you mean"),
     ],

@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from ratiorec.errors import ConfigError
 from ratiorec.scorers import FloatMatrix, Indices, InnerProduct, by_cosine
 from ratiorec.scorers.scorer import UserItems, identity_pairs
-from ratiorec.scorers.topk import Exact, Ranking, top_k
+from ratiorec.scorers.topk import Cap, Exact, Ranking, top_k
 from support.small_scorers import rows_of
 
 few_values = st.sampled_from([-np.inf, -2.5, -0.0, 0.0, 1.0, 1.5])
@@ -241,3 +241,17 @@ def test_an_item_without_direction_is_similar_to_nothing() -> None:
     factors = np.array([[0, 0], [1, 0], [-1, 0]], np.float32)
     ranking: Ranking = most_similar(factors, np.array([0, 1]), 2)
     assert ranking.scores.tolist() == [[0, 0], [0, -1]]
+
+
+@pytest.mark.parametrize("most", [0, 1, 3, 9])
+def test_a_cap_leaves_the_best_of_the_last_items_and_no_others(most: int) -> None:
+    rng = np.random.default_rng(0)
+    scores = rng.integers(0, 4, (30, 20)).astype(np.float32)  # with many ties
+    scores[rng.random(scores.shape) < 0.2] = -np.inf
+    capped = scores.copy()
+    Cap(12, most).apply(capped)
+    for before, after in zip(scores, capped, strict=True):
+        order = [i for i in np.argsort(-before, kind="stable") if i >= 12 and before[i] > -np.inf]
+        wanted = before.copy()
+        wanted[[i for i in range(12, 20) if i not in order[:most]]] = -np.inf
+        assert after.tolist() == wanted.tolist()

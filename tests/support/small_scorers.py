@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import scipy.sparse
 
 from ratiorec.scorers import (
     Autoencoder,
     Blend,
+    ColdItems,
     GraphFilterScorer,
     InnerProduct,
     ItemFactors,
     ItemWeights,
+    Mix,
     Neighbours,
     PopularityScorer,
     StoredScorer,
@@ -102,6 +105,20 @@ def blend(histories: UserItems, n_items: int) -> Blend:
     return Blend(members, np.array([0.5, 0.25, 0.15, 0.1], np.float32), maps)
 
 
+def random_mix(n_known: int, n_new: int) -> Mix:
+    """New items that are each like a few of the known ones."""
+    rows = random_rows(n_known, 8, longest=5, seed=2)
+    values = random_floats(len(rows.indices))
+    features = scipy.sparse.csr_array((values, rows.indices, rows.indptr), shape=(n_known, 8))
+    return Mix(features, random_floats(n_new, 8) / np.float32(n_known))
+
+
+def cold_items(histories: UserItems, n_items: int) -> ColdItems:
+    n_new = min(5, n_items // 2)
+    known = inner_product(histories, n_items - n_new)
+    return ColdItems(known, random_mix(n_items - n_new, n_new))
+
+
 MAKERS: Mapping[str, Maker] = {
     InnerProduct.kind: inner_product,
     PopularityScorer.kind: popularity,
@@ -112,4 +129,5 @@ MAKERS: Mapping[str, Maker] = {
     WalkScorer.kind: walk,
     GraphFilterScorer.kind: graph_filter,
     Blend.kind: blend,
+    ColdItems.kind: cold_items,
 }

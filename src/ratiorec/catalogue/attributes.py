@@ -80,6 +80,21 @@ class Attributes:
         taken = {name: column.take(indices) for name, column in self.columns.items()}
         return Attributes(len(indices), taken)
 
+    def followed_by(self, other: Attributes) -> Attributes:
+        """The rows of this table, then those of the other, missing where one has no such column.
+
+        Raises:
+            ModelError: A column is of two kinds.
+        """
+        columns: dict[str, Column] = {}
+        for name in {**self.columns, **other.columns}:
+            one, two = self.columns.get(name), other.columns.get(name)
+            one = _missing(two, self.n_rows) if one is None else one
+            two = _missing(one, other.n_rows) if two is None else two
+            require_fit(f"kind of attribute {name}", two.kind, one.kind, "the same in both tables")
+            columns[name] = one.followed_by(two)  # type: ignore[arg-type]  # they are of one kind
+        return Attributes(self.n_rows + other.n_rows, columns)
+
     def describe(self) -> list[dict[str, str]]:
         """Names and kinds in the order of the columns, for the header of a model folder."""
         return [{"name": name, "kind": kind} for name, kind in self.kinds.items()]
@@ -103,3 +118,9 @@ class Attributes:
             own = {n.removeprefix(start): a for n, a in arrays.items() if n.startswith(start)}
             columns[one["name"]] = COLUMNS[one["kind"]].from_arrays(own)
         return cls(n_rows, columns)
+
+
+def _missing(like: Column | None, n_rows: int) -> Column:
+    """A column of this kind in which every value is missing."""
+    assert like is not None
+    return like.take(np.full(n_rows, -1))

@@ -1,4 +1,4 @@
-"""Columns of attributes: a number, a category, tags or text for each item (or user)."""
+"""Columns of attributes: a number, category, tags, text or vector for each item (or user)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ratiorec.scorers.scorer import require_fit
 if TYPE_CHECKING:
     import pyarrow
 
-Kind = Literal["number", "category", "tags", "text"]
-Value = float | str | list[str] | None
+Kind = Literal["number", "category", "tags", "text", "vector"]
+Value = float | str | list[str] | list[float] | None
 """The attribute of one item in plain types; None where it is missing, [] where it has no tags."""
 Arrays = dict[str, NDArray[Any]]
 
@@ -59,6 +59,10 @@ class Numbers:
         known = indices >= 0
         found[known] = self.values[indices[known]]
         return Numbers(found)
+
+    def followed_by(self, other: Numbers) -> Numbers:
+        """These rows, then those."""
+        return Numbers(np.concatenate([self.values, other.values]))
 
     def arrays(self) -> Arrays:
         """For a model folder."""
@@ -117,6 +121,15 @@ class Categories:
         known = indices >= 0
         found[known] = self.codes[indices[known]]
         return Categories(found, self.names)
+
+    def followed_by(self, other: Categories) -> Categories:
+        """These rows, then those, over the names of both."""
+        names, *places = _united(self.names, other.names)
+        parts = [
+            np.append(place, MISSING)[one.codes]
+            for place, one in zip(places, (self, other), strict=True)
+        ]
+        return Categories(np.concatenate(parts).astype(np.int32), names)
 
     def arrays(self) -> Arrays:
         """For a model folder."""
@@ -187,6 +200,13 @@ class Tags:
         within = np.arange(indptr[-1]) - np.repeat(indptr[:-1], lengths)
         return Tags(indptr, self.codes[starts + within], self.names)
 
+    def followed_by(self, other: Tags) -> Tags:
+        """These rows, then those, over the names of both."""
+        names, own, others = _united(self.names, other.names)
+        indptr = np.concatenate([self.indptr, self.indptr[-1] + other.indptr[1:]])
+        codes = np.concatenate([own[self.codes], others[other.codes]]).astype(np.int32)
+        return Tags(indptr, codes, names)
+
     def arrays(self) -> Arrays:
         """For a model folder."""
         arrays: Arrays = {"indptr": self.indptr, "codes": self.codes}
@@ -239,6 +259,10 @@ class Texts:
         found[known] = self.texts[indices[known]]
         return Texts(found)
 
+    def followed_by(self, other: Texts) -> Texts:
+        """These rows, then those."""
+        return Texts(np.concatenate([self.texts, other.texts]))
+
     def arrays(self) -> Arrays:
         """For a model folder."""
         is_known = np.array([text is not None for text in self.texts], bool)
@@ -253,9 +277,70 @@ class Texts:
         return cls(texts)
 
 
-Column = Numbers | Categories | Tags | Texts
-COLUMNS: dict[str, type[Numbers] | type[Categories] | type[Tags] | type[Texts]] = {
-    one.kind: one for one in (Numbers, Categories, Tags, Texts)
+@dataclass(frozen=True, eq=False)
+class OwnVectors:
+    """A vector of somebody's own for each row, such as of an image or a text; NaN where missing."""
+
+    kind: ClassVar[Kind] = "vector"
+    values: NDArray[np.float32]  # [n, d]
+
+    def __post_init__(self) -> None:
+        found = (self.values.ndim, str(self.values.dtype))
+        require_fit("vectors of attributes", found, (2, "float32"), "one row of numbers for each")
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def is_known(self) -> NDArray[np.bool_]:
+        """Which rows have a vector."""
+        return np.asarray(np.isfinite(self.values).all(axis=1))
+
+    def value(self, index: int) -> Value:
+        """The numbers, or None."""
+        found: list[float] = self.values[index].tolist()
+        return found if np.isfinite(found).all() else None
+
+    def plain(self) -> list[Value]:
+        """All values in plain types."""
+        return [self.value(row) for row in range(len(self))]
+
+    def flat(self) -> NDArray[Any]:
+        """One value for each row of a flat table."""
+        return _as_objects(self.plain())
+
+    def to_arrow(self) -> pyarrow.Array:
+        """The column for Arrow."""
+        import pyarrow
+
+        return pyarrow.array(self.plain(), pyarrow.list_(pyarrow.float32()))
+
+    def take(self, indices: NDArray[np.int64]) -> OwnVectors:
+        """These rows; those at -1 are missing."""
+        found = np.full((len(indices), self.values.shape[1]), np.nan, np.float32)
+        known = indices >= 0
+        found[known] = self.values[indices[known]]
+        return OwnVectors(found)
+
+    def followed_by(self, other: OwnVectors) -> OwnVectors:
+        """These rows, then those."""
+        widths = self.values.shape[1], other.values.shape[1]
+        require_fit("length of vectors", widths[1], widths[0], "as long as those that are there")
+        return OwnVectors(np.concatenate([self.values, other.values]))
+
+    def arrays(self) -> Arrays:
+        """For a model folder."""
+        return {"values": self.values}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> OwnVectors:
+        """The column again."""
+        return cls(np.asarray(arrays["values"], np.float32))
+
+
+Column = Numbers | Categories | Tags | Texts | OwnVectors
+COLUMNS: dict[str, type[Column]] = {
+    one.kind: one for one in (Numbers, Categories, Tags, Texts, OwnVectors)
 }
 
 
@@ -272,6 +357,18 @@ def _texts_for_arrow(texts: NDArray[Any]) -> pyarrow.Array:
     import pyarrow
 
     return pyarrow.array(texts, pyarrow.string())
+
+
+def _united(
+    names: NDArray[np.object_], others: NDArray[np.object_]
+) -> tuple[NDArray[np.object_], NDArray[np.int64], NDArray[np.int64]]:
+    """All names in alphabetical order, and where those of either side are among them."""
+    found = _as_objects(sorted({*names.tolist(), *others.tolist()}))
+    place = {name: code for code, name in enumerate(found.tolist())}
+    own, theirs = (
+        np.array([place[name] for name in some.tolist()], np.int64) for some in (names, others)
+    )
+    return found, own, theirs
 
 
 def _as_objects(values: Sequence[Any]) -> NDArray[np.object_]:

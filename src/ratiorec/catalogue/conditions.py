@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import MISSING, Categories, Kind, Numbers, Tags, Texts
+from ratiorec.catalogue.columns import MISSING, Categories, Kind, Numbers, OwnVectors, Tags, Texts
 
 Mask = NDArray[np.bool_]
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
@@ -283,6 +283,8 @@ def missing(table: Attributes, name: str) -> Mask:
         np.equal(column.codes, MISSING, out=found)
     elif isinstance(column, Tags):
         np.equal(column.indptr[1:], column.indptr[:-1], out=found)
+    elif isinstance(column, OwnVectors):
+        np.logical_not(column.is_known, out=found)
     else:
         found[:] = [text is None for text in column.texts]
     return found

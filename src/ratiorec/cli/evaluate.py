@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +25,8 @@ EXAMPLES = """Examples:
   ratiorec evaluate model --data gowalla --k 10,20
 
   ratiorec evaluate model --test held_out.csv --against other_model --json
+
+  ratiorec evaluate model --data log.csv --cold-items 0.2
 """
 
 
@@ -47,6 +50,16 @@ def evaluate(
     allow_seen: Annotated[
         bool, typer.Option("--allow-seen", help="Judge on pairs that a model was trained on.")
     ] = False,
+    cold_items: Annotated[
+        float | None,
+        typer.Option(
+            help="Hold out this share of the items of --data, train the model's settings anew "
+            "without them, and judge how content alone ranks them."
+        ),
+    ] = None,
+    max_seconds: Annotated[
+        float | None, typer.Option(help="Time for the training that --cold-items needs.")
+    ] = None,
     source: o.EventSource,
     json: o.Json = False,
 ) -> None:
@@ -64,6 +77,11 @@ def evaluate(
         require_table_format(per_user)  # before minutes are spent on figures
     ks = _cutoffs(k or ["20"])
     artifact = Artifact.load(model)
+    if cold_items is not None:
+        _refuse_beside_cold_items(test=test, against=against, per_user=per_user)
+        pairs = o.load_data(_required(data), _as_for_training(source)).train
+        _print_cold_items(_judged_cold_items(artifact, pairs, cold_items, ks, max_seconds), json)
+        return
     rival = None if against is None else Artifact.load(against)
     if test is None and data is None:
         pairs = _own_test_part(artifact, source)
@@ -81,6 +99,87 @@ def evaluate(
         o.print_json(result)
     else:
         _print_report(result)
+
+
+def _refuse_beside_cold_items(**given: Path | None) -> None:
+    """Refuse what has no meaning where other items are held out and another model is trained."""
+    if wrong := [name for name, value in given.items() if value is not None]:
+        option = "--" + wrong[0].replace("_", "-")
+        raise ConfigError(
+            "cold items are judged by themselves",
+            where=option,
+            found=f"{option} beside --cold-items",
+            wanted="--data alone: the pairs that the model was trained on",
+        )
+
+
+def _as_for_training(source: o.EventSource) -> o.WeightedSource:
+    """The same source, its weights and times found as `fit` finds them."""
+    return o.WeightedSource(**{one.name: getattr(source, one.name) for one in fields(source)})
+
+
+def _required(data: str | None) -> str:
+    if data is None:
+        raise ConfigError(
+            "cold items are held out of the training pairs",
+            where="--data",
+            found="nothing",
+            wanted="--data with the pairs that the model was trained on",
+        )
+    return data
+
+
+def _judged_cold_items(
+    model: Artifact,
+    pairs: Interactions,
+    share: float,
+    ks: tuple[int, ...],
+    max_seconds: float | None,
+) -> dict[str, Any]:
+    """The settings of a model trained anew without some items, which content ranks then."""
+    from ratiorec.config import settings_in
+    from ratiorec.training.cold_items import evaluate_cold_items
+    from ratiorec.training.fit import FitOptions
+
+    if model.card.get("data", {}).get("sha256") != pairs.sha256:
+        o.say("note: --data are not the pairs that the model was trained on")
+    table = model.item_table.take(model.items.indices(pairs.items.ids, on_unknown="skip"))
+    report = evaluate_cold_items(
+        pairs,
+        table,
+        share=share,
+        ks=ks,
+        seed=int(model.card.get("seed", 0)),
+        settings=settings_in(model.settings, complete=True),
+        options=FitOptions(max_seconds=float("inf") if max_seconds is None else max_seconds),
+    )
+    return report.to_json()
+
+
+_TOLD = ("recall@", "ndcg@")  # of cold items; --json has all figures
+
+
+def _print_cold_items(result: dict[str, Any], json: bool) -> None:
+    if json:
+        o.print_json(result)
+        return
+    counts = result["cold_items"]
+    typer.echo(
+        f"{counts['held_out']:,} of {counts['held_out'] + counts['trained']:,} items held out, "
+        f"{counts['pairs']:,} pairs of {result['users']:,} users"
+    )
+    for name, figures in {"content": result, **result["baselines"]}.items():
+        for metric, figure in figures["metrics"].items():
+            if metric.startswith(_TOLD):
+                typer.echo(f"{name:>12}  {metric:>12}  {_figure(figure)}")
+    for name, compared in result["against"].items():
+        for metric, line in compared["metrics"].items():
+            if not metric.startswith(_TOLD):
+                continue
+            typer.echo(
+                f"content minus {name:<12}{metric:>12}  {line['difference']:+.4f}  "
+                f"[{line['low']:+.4f}, {line['high']:+.4f}]  p = {line['p_value']:.2g}"
+            )
 
 
 def _cutoffs(given: list[str]) -> tuple[int, ...]:

@@ -104,6 +104,12 @@ class QueryGroup(ListGroup):
     on_unknown: Annotated[
         Literal["raise", "skip", "fallback"], typer.Option(help="What to do about unknown ids.")
     ] = "raise"
+    max_cold: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Items without any user in a list, at most; by default a tenth of k."
+        ),
+    ] = None
     memory_mb: Annotated[int, typer.Option(help="Memory for blocks of scores.")] = 512
 
     def query(self, artifact: Artifact) -> Query:
@@ -112,6 +118,7 @@ class QueryGroup(ListGroup):
             super().query(artifact),
             exclude_seen=not self.include_seen,
             on_unknown=self.on_unknown,
+            max_cold=self.max_cold,
             memory_mb=self.memory_mb,
         )
 

@@ -14,12 +14,21 @@ from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.filters import Filters
+from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.evaluation.evaluate import Report, evaluate
 from ratiorec.evaluation.reach import Reach, require_held_out
+from ratiorec.model.cold import check_cold, retaught, with_cold_items, without_cold_items
 from ratiorec.model.foldin.intake import Addition, add_pairs, grown, propagated
 from ratiorec.model.foldin.rules import AnyRule, FoldedUsers, Provenance, folded, rule_for
+from ratiorec.model.profiles import (
+    UsersAlike,
+    known_by_table,
+    profile_table,
+    users_with,
+    with_new_users,
+)
 from ratiorec.model.query import (
     Ids,
     Query,
@@ -28,27 +37,18 @@ from ratiorec.model.query import (
     known_indices,
     resolve_histories,
 )
-from ratiorec.model.store import (
-    describe,
-    pack,
-    part_of,
-    parts_are_whole,
-    read_model,
-    unpack,
-    write_model,
-)
+from ratiorec.model.saving import arrays_of, content_of, fields_in
+from ratiorec.model.store import parts_are_whole, read_model, write_model
 from ratiorec.plain import html_table
-from ratiorec.reranking.reranker import Shelf
-from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_fallback_users
+from ratiorec.reranking.reranker import Graded, Shelf
+from ratiorec.scorers import Scorer, StoredScorer, with_fallback_users
 from ratiorec.scorers.factors import ItemMap
 from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
 from ratiorec.scorers.table import Recommendations
-from ratiorec.scorers.topk import Exact, Progress, Ranking, blocked_items
+from ratiorec.scorers.topk import Cap, Exact, Progress, Ranking, blocked_items
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-_ITEM_TABLE, _USER_TABLE = "item.table.", "user.table."
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -57,7 +57,8 @@ class Artifact:
 
     `settings` is how it was trained and `card` what came of it (metrics, training curve, seconds,
     fingerprint of the data, versions); both hold plain JSON types. The tables are what is known of
-    items and users beside their ids: there may be nothing.
+    items and users beside their ids: there may be nothing. The last `n_cold` items are there by
+    their content alone, and of `new_users` nothing but attributes is known.
     """
 
     scorer: StoredScorer
@@ -68,6 +69,8 @@ class Artifact:
     card: Mapping[str, Any] = field(default_factory=dict)
     item_table: Attributes = None  # type: ignore[assignment]  # none of them, once it is made
     user_table: Attributes = None  # type: ignore[assignment]
+    n_cold: int = 0
+    new_users: IdTable | None = None
 
     def __post_init__(self) -> None:
         for name, ids in (("item_table", self.items), ("user_table", self.users)):
@@ -76,7 +79,9 @@ class Artifact:
             require_fit(name, table.n_rows, len(ids), "one row for each id")
         require_fit("user ids", len(self.users), self.scorer.n_users, "one for each user scored")
         require_fit("item ids", len(self.items), self.scorer.n_items, "one for each item scored")
-        check_pairs(self.seen, len(self.items), name="seen items", n_users=len(self.users))
+        check_cold(self.n_cold, len(self.items))
+        n_warm = len(self.items) - self.n_cold
+        check_pairs(self.seen, n_warm, name="seen items", n_users=len(self.users))
 
     @classmethod
     def of(
@@ -130,9 +135,31 @@ class Artifact:
             object.__setattr__(other, "item_map", self.item_map)
         return other
 
+    def with_cold_items(self, table: IdTable) -> Artifact:
+        """The model with the items of a table that nobody has had, by their content (theory: K2).
+
+        They stand behind the other items, in place of those that came so before. Attributes of the
+        items that the model knows are not taken from this table: `with_items` gives them first, as
+        it is by these that the model learns what content means.
+        """
+        return with_cold_items(self, table)
+
+    def without_cold_items(self) -> Artifact:
+        """The model without the items that are there by their content alone."""
+        return without_cold_items(self)
+
     def with_users(self, table: Attributes) -> Artifact:
         """The same model with other attributes of its users."""
         return replace(self, user_table=table)
+
+    def with_new_users(self, table: IdTable) -> Artifact:
+        """The model with the users of a table that it does not know, for lists by attributes.
+
+        They replace those that came so before; users whom the model knows are left out.
+        """
+        found = self.users.indices(table.ids, on_unknown="skip")
+        new = table.take(np.flatnonzero(found < 0))
+        return replace(self, new_users=new if len(new) else None)
 
     def with_filters(self, named: Mapping[str, str]) -> Artifact:
         """The same model with names for filters, used as `@name`; they are not saved with it.
@@ -161,7 +188,27 @@ class Artifact:
             **options: Fields of `Query` (k, exclude_seen, allow, deny, …), which come first.
         """
         asked = Query.of(query, **options)
-        found = asked.resolve(user_ids, users=self.users, filters=self.filters)
+        return self._lists(asked, self._resolved(asked, user_ids), self.scorer, self.seen)
+
+    def recommend_for(
+        self,
+        profiles: Sequence[Mapping[str, Any]],
+        query: Query | int | None = None,
+        **options: Unpack[QueryOptions],
+    ) -> Recommendations:
+        """The k best items of users of whom attributes alone are known (theory: K4).
+
+        In the table a user is the place in `profiles`, each of which has values of columns of the
+        users' table. All rows are of the kind "fallback".
+
+        Raises:
+            ConfigError: A profile names no attribute of users, or has a value of another kind.
+        """
+        asked = Query.of(query, **options)
+        found = asked.resolve([], users=self.users, filters=self.filters)
+        new = self.users_alike.scorer(profile_table(profiles, self.user_table))
+        places = np.arange(len(profiles))
+        found = found._replace(users=-2 - places, user_ids=places, new=new)
         return self._lists(asked, found, self.scorer, self.seen)
 
     def recommend_blocks(
@@ -175,8 +222,7 @@ class Artifact:
     ) -> Iterator[Recommendations]:
         """What `recommend` gives, in blocks of users that fit the memory; on all cores if left."""
         asked = Query.of(query, **options)
-        found = asked.resolve(user_ids, users=self.users, filters=self.filters)
-        return self._tables(asked, found, progress, n_threads)
+        return self._tables(asked, self._resolved(asked, user_ids), progress, n_threads)
 
     def recommend_all(
         self,
@@ -239,6 +285,8 @@ class Artifact:
         Raises:
             ConfigError: There are new items, and nothing says how to take them in.
         """
+        if self.n_cold:
+            return retaught(self, self.without_cold_items().partial_fit(pairs, progress=progress))
         more = self._joined_by(pairs)
         return self._with(more, grown(self.scorer, self.rule, self.settings, more, progress))
 
@@ -251,6 +299,8 @@ class Artifact:
         Raises:
             ConfigError: There are new items, and nothing says how to take them in.
         """
+        if self.n_cold:
+            return retaught(self, self.without_cold_items().update(pairs, progress=progress))
         more = self._joined_by(pairs)
         scorer = propagated(self.scorer, self.rule, self.settings, self.seen, more, progress)
         return self._with(more, scorer)
@@ -263,20 +313,18 @@ class Artifact:
     def _with(self, more: Addition, scorer: StoredScorer) -> Artifact:
         """The model that a scorer of all pairs makes."""
         card = more.trained.written(self.card, self.rule, n_pairs=len(more.pairs.indices))
-        item_table, user_table = (
-            table.take(np.where(np.arange(len(ids)) < table.n_rows, np.arange(len(ids)), -1))
-            for table, ids in ((self.item_table, more.items), (self.user_table, more.users))
-        )
-        return Artifact(
+        places = np.arange(len(more.items))
+        model = Artifact(
             scorer,
             more.users,
             more.items,
             more.pairs,
             self.settings,
             card,
-            item_table=item_table,
-            user_table=user_table,
+            self.item_table.take(np.where(places < len(self.items), places, -1)),
+            users_with(self.new_users, self.user_table, self.users, more.users),
         )
+        return model if self.new_users is None else model.with_new_users(self.new_users)
 
     def similar(
         self, item_ids: Ids, query: Query | int | None = None, **options: Unpack[QueryOptions]
@@ -335,30 +383,16 @@ class Artifact:
             self.seen,
             test if same else test.aligned_to(self.users, self.items, on_unknown=on_unknown),
             ks=ks,
-            memory_mb=memory_mb,
             progress=progress,
             seed=seed,
             background=self.seen,
+            ranker=lambda k: Exact(k, memory_mb=memory_mb, cap=self._cap(Query(k))),
         )
         return replace(report, user_ids=self.users.ids[report.users], pairs=counts)
 
     def save(self, folder: str | Path) -> None:
         """Write the model into a folder, new or in place of a model, in one step."""
-        content = {
-            "scorer": self.scorer.kind,
-            "users": describe(self.users),
-            "items": describe(self.items),
-            "settings": self.settings,
-            "card": self.card,
-            "item_table": self.item_table.describe(),
-            "user_table": self.user_table.describe(),
-        }
-        arrays = {f"scorer.{name}": array for name, array in self.scorer.arrays().items()}
-        arrays |= {"seen.indptr": self.seen.indptr, "seen.indices": self.seen.indices}
-        arrays |= pack(self.users) | pack(self.items)
-        arrays |= self.item_table.arrays(_ITEM_TABLE) | self.user_table.arrays(_USER_TABLE)
-        arrays |= self.item_map.arrays() if self.item_map is not None else {}
-        write_model(folder, content, arrays)
+        write_model(folder, content_of(self), arrays_of(self))
 
     @classmethod
     def load(cls, folder: str | Path) -> Artifact:
@@ -369,25 +403,7 @@ class Artifact:
         """
         with parts_are_whole(folder):
             content, arrays = read_model(folder)
-            seen = UserItems(arrays["seen.indptr"], arrays["seen.indices"])
-            users, items = (unpack(kind, content[f"{kind}s"], arrays) for kind in ("user", "item"))
-            item_table, user_table = (
-                Attributes.from_arrays(len(ids), content.get(key, []), arrays, prefix)
-                for ids, key, prefix in (
-                    (items, "item_table", _ITEM_TABLE),
-                    (users, "user_table", _USER_TABLE),
-                )
-            )
-            model = cls(
-                SCORERS[content["scorer"]].from_arrays(part_of(arrays, "scorer."), seen),
-                users,
-                items,
-                seen,
-                dict(content["settings"]),
-                dict(content["card"]),
-                item_table,
-                user_table,
-            )
+            model = cls(**fields_in(content, arrays))
             if (kept := ItemMap.kept(arrays, len(model.items))) is not None:
                 object.__setattr__(model, "item_map", kept)
         return model
@@ -401,10 +417,17 @@ class Artifact:
         progress: Progress | None = None,
         n_threads: int | None = None,
     ) -> Iterator[Ranking]:
-        rank = Exact(self._length(query), query.exclude_seen, query.memory_mb, n_threads)
-        scorer, users, seen = with_fallback_users(scorer, found.users, seen, self._popularity)
-        rules = query.rules
-        pick = None if rules is None else self.shelf.reranker(rules, rank.k, seen)
+        rules, cap = query.rules, self._cap(query)
+        rank = Exact(self._length(query), query.exclude_seen, query.memory_mb, n_threads, cap)
+        scorer, users, seen = with_new_users(scorer, found.users, seen, found.new)
+        scorer, users, seen = with_fallback_users(scorer, users, seen, self._popularity)
+        pick = None
+        if rules is not None:  # a rule looks at all items, and boosts decide which are the best
+            limit = None
+            if cap is not None and cap.most:
+                limit = Graded.of_some(np.arange(len(self.items)) >= cap.first, cap.most)
+                rank = replace(rank, cap=None)
+            pick = self.shelf.reranker(rules, rank.k, seen, limit=limit)
         return rank.stream(
             scorer,
             users,
@@ -442,6 +465,19 @@ class Artifact:
             block = block._replace(users=found.users[rows])  # ranking has others for unknown ones
             yield self._listed(block, found.user_ids[rows], found)
 
+    def _resolved(self, query: Query, user_ids: Ids) -> ResolvedQuery:
+        """The query in indices; unknown users of whom there are attributes have lists by these."""
+        found = query.resolve(user_ids, users=self.users, filters=self.filters)
+        if self.new_users is None or (found.users >= 0).all():
+            return found
+        users, known = known_by_table(found.users, found.user_ids, self.new_users)
+        if not known.n_rows:
+            return found
+        return found._replace(users=users, new=self.users_alike.scorer(known))
+
+    def _cap(self, query: Query) -> Cap | None:
+        return Cap(len(self.items) - self.n_cold, query.most_cold) if self.n_cold else None
+
     def _length(self, query: Query) -> int:
         return min(query.k, max(len(self.items), 1))
 
@@ -449,6 +485,11 @@ class Artifact:
     def rule(self) -> AnyRule:
         """How histories become vectors of users, where users are vectors."""
         return rule_for(self.scorer, self.settings, self.seen, self.card.get("fold_in"))
+
+    @cached_property
+    def users_alike(self) -> UsersAlike:
+        """By whom users of whom attributes alone are known are told."""
+        return UsersAlike.of(self.user_table, self.seen, len(self.items))
 
     @cached_property
     def filters(self) -> Filters:

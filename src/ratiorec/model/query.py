@@ -15,7 +15,7 @@ from ratiorec.catalogue.filters import Filters
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
 from ratiorec.errors import ConfigError, require_range, unknown_choice
 from ratiorec.reranking.rules import Rules
-from ratiorec.scorers import Indices
+from ratiorec.scorers import Indices, Scorer
 from ratiorec.scorers.scorer import UserItems
 
 Ids = Iterable[Any] | str | int
@@ -53,7 +53,8 @@ class Query:
         filter: List only items of which this expression over their attributes is true, such as
             `kind in ["tea", "jam"] and price < 50`.
         attributes: Columns of the item table to give with each listed item; ("all",) for all.
-        max_cold: Items without pairs in a list, at most.
+        max_cold: Items in a list, at most, that are there by their content alone, as nobody has
+            had them; a tenth of k where it is left, but one at least.
     """
 
     k: int = 20
@@ -70,6 +71,10 @@ class Query:
     def __post_init__(self) -> None:
         require_range("k", self.k, at_least=1, what="k must be positive")
         require_range("memory_mb", self.memory_mb, above=0, what="ranking needs memory")
+        if self.max_cold is not None:
+            require_range(
+                "max_cold", self.max_cold, at_least=0, what="no such number of cold items"
+            )
         _check_policy(self.on_unknown)
         _check_rules(self.rules)
         if not self.rules:  # none at all are equal to no rules
@@ -94,6 +99,11 @@ class Query:
         if query is None:
             return cls(**options)
         return cls(query, **options)  # type: ignore[misc]  # k twice is refused, as it should be
+
+    @property
+    def most_cold(self) -> int:
+        """Cold items in a list, at most."""
+        return max(1, self.k // 10) if self.max_cold is None else self.max_cold
 
     def resolve(self, user_ids: Ids, *, users: Vocabulary, filters: Filters) -> ResolvedQuery:
         """The query in indices; an unknown user is refused, left out, or kept as -1."""
@@ -132,8 +142,9 @@ class Query:
 
 
 class ResolvedQuery(NamedTuple):
-    """Users (-1 is an unknown one), their ids, the allowed and denied items, as indices, and what
-    is given with each listed one.
+    """Users, their ids, the allowed and denied items, as indices, and what is given with each item.
+
+    A user of -1 is unknown, and -2 - j is one of whom only attributes are known: the j-th of `new`.
     """
 
     users: Indices
@@ -141,6 +152,7 @@ class ResolvedQuery(NamedTuple):
     allow: Indices | None
     deny: Indices | None
     attributes: Attributes
+    new: Scorer | None = None
 
 
 def resolve_histories(

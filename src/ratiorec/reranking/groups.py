@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.catalogue.columns import MISSING, Categories, Column, Numbers, Tags, Texts
+from ratiorec.catalogue.columns import MISSING, Categories, Column, Numbers, OwnVectors, Tags, Texts
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.scorers import Indices
 from ratiorec.scorers.scorer import UserItems, pairs_of
@@ -25,13 +25,13 @@ class Groups(NamedTuple):
         """One group for each category, tag or number; what is missing is in none.
 
         Raises:
-            ConfigError: It is a column of free text.
+            ConfigError: It is a column of free text, or of vectors.
         """
-        if isinstance(column, Texts):
+        if isinstance(column, Texts | OwnVectors):
             raise ConfigError(
-                "free text has no values to count",
+                "free text and vectors have no values to count",
                 where=where,
-                found="a column of text",
+                found=f"a column of kind {column.kind}",
                 wanted="a column of categories, tags or numbers",
             )
         if isinstance(column, Tags):

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Categories
 from ratiorec.catalogue.expressions import Expression
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.reranking.greedy import (
@@ -84,8 +85,12 @@ class Shelf:
             return ByUsers(self.histories, len(self.items))
         return ByVectors(vectors)
 
-    def reranker(self, rules: Rules, k: int, histories: Pairs) -> Reranker:
+    def reranker(
+        self, rules: Rules, k: int, histories: Pairs, *, limit: Graded | None = None
+    ) -> Reranker:
         """Rules for lists of k items; `histories` are those of the users who will be asked about.
+
+        A further `limit` holds beside those of the rules.
 
         Raises:
             ConfigError: A rule names an attribute that is not there, or is of no use to it.
@@ -97,7 +102,7 @@ class Shelf:
             k=k,
             shift=self.shift(pairs(rules.boosts)) if rules.boosts else None,
             pins=tuple(pins),
-            limits=self._grouped("limits", rules.limits),
+            limits=self._grouped("limits", rules.limits) + (() if limit is None else (limit,)),
             apart=self._grouped("apart", rules.apart),
             diversity=rules.diversity,
             likeness=self.likeness if rules.diversity else None,
@@ -119,6 +124,13 @@ class Graded(NamedTuple):
 
     groups: Groups
     value: float
+
+    @classmethod
+    def of_some(cls, items: NDArray[np.bool_], value: float) -> Graded:
+        """A rule about these items, as one group."""
+        codes = np.where(items, 0, -1).astype(np.int32)
+        group = Categories(codes, np.array(["these"], object))
+        return cls(Groups.of(group, where="rules"), value)
 
 
 @dataclass(frozen=True, eq=False)

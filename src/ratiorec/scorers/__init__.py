@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from ratiorec.scorers.autoencoder import Autoencoder
 from ratiorec.scorers.blend import Blend
+from ratiorec.scorers.cold_items import ColdItems, Mix
 from ratiorec.scorers.factors import InnerProduct, WithFallbackUser, by_cosine, with_fallback_users
 from ratiorec.scorers.item_factors import ItemFactors
 from ratiorec.scorers.item_item import ItemWeights, Neighbours
@@ -27,6 +28,7 @@ SCORERS: Mapping[str, type[StoredScorer]] = MappingProxyType(
         Neighbours.kind: Neighbours,
         Autoencoder.kind: Autoencoder,
         Blend.kind: Blend,
+        ColdItems.kind: ColdItems,
         ItemFactors.kind: ItemFactors,
         WalkScorer.kind: WalkScorer,
         GraphFilterScorer.kind: GraphFilterScorer,
@@ -38,6 +40,7 @@ __all__ = [
     "SCORERS",
     "Autoencoder",
     "Blend",
+    "ColdItems",
     "Factored",
     "FloatMatrix",
     "FromHistories",
@@ -46,6 +49,7 @@ __all__ = [
     "InnerProduct",
     "ItemFactors",
     "ItemWeights",
+    "Mix",
     "Neighbours",
     "PopularityScorer",
     "Scorer",

@@ -96,7 +96,7 @@ class Blend:
         from ratiorec.scorers import SCORERS
 
         members: list[StoredScorer] = []
-        for place, kind in enumerate(_names_in(arrays["kinds"], SCORERS)):
+        for place, kind in enumerate(names_in(arrays["kinds"], SCORERS)):
             prefix = f"{place}."
             names = [name for name in arrays if name.startswith(prefix)]
             parts = {name.removeprefix(prefix): arrays[name] for name in names}
@@ -221,12 +221,17 @@ class Blend:
         return _Joined(places, spreads, FixedTiles.of(self.joined_items), narrow)
 
 
-def _names_in(letters: NDArray[Any], known: Container[str]) -> list[str]:
+def names_in(letters: NDArray[Any], known: Container[str]) -> list[str]:
+    """The kinds of scorer that are written into an array.
+
+    Raises:
+        ModelError: They are none.
+    """
     names = letters.tobytes().decode(errors="replace").split(",")
     fits = letters.ndim == 1 and letters.dtype == np.uint8
     if not fits or not all(name in known for name in names):
         raise ModelError(
-            "the kinds of a blend's members cannot be read",
+            "the kinds of a model's parts cannot be read",
             where="kinds",
             found=f"{letters.dtype} {list(letters.shape)}",
             wanted="uint8 [letters], names of scorers with commas between them",

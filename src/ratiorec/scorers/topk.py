@@ -105,18 +105,36 @@ class Ranking(NamedTuple):
         return cls(users, items, scores)
 
 
+class Cap(NamedTuple):
+    """At most so many of the items from `first` on in a list."""
+
+    first: int
+    most: int
+
+    def apply(self, scores: FloatMatrix) -> None:
+        """Leave the best of these items in each row, and -inf for the others; in place."""
+        capped = scores[:, self.first :]
+        if capped.shape[1] <= self.most:
+            return
+        best = top_k(capped, self.most)
+        rows, places = np.nonzero(best.items >= 0)
+        capped[...] = -np.inf
+        capped[rows, best.items[rows, places]] = best.scores[rows, places]
+
+
 @dataclass(frozen=True)
 class Exact:
     """Ranks every item for every user, block by block, inside `memory_mb`.
 
     The result does not depend on the memory, nor on the number of threads (by default as many
-    as there are cores, at most 8).
+    as there are cores, at most 8). With a `cap` lists are the best that hold to it.
     """
 
     k: int = 20
     exclude_seen: bool = True
     memory_mb: float = 512
     n_threads: int | None = None
+    cap: Cap | None = None
 
     def __post_init__(self) -> None:
         require_range("k", self.k, at_least=1, what="k must be positive")
@@ -156,10 +174,14 @@ class Exact:
         hidden = seen if self.exclude_seen else None
         blocked = blocked_items(scorer.n_items, allow, deny)
         few = None if allow is None else few_items(scorer, blocked)
+        cap = self.cap
         if few is not None:
             blocked = None
-            # rules know items by their places among all
-            scorer, few = (few, few) if pick is None else (AmongAll(few, scorer.n_items), None)
+            if pick is None:
+                scorer = few
+                cap = cap and cap._replace(first=int(np.searchsorted(few.items, cap.first)))
+            else:  # rules know items by their places among all
+                scorer, few = AmongAll(few, scorer.n_items), None
         n_rows, n_threads = self._block_size(scorer.n_items)
         n_threads = min(n_threads, -(-len(users) // n_rows))
         blocks = (users[start : start + n_rows] for start in range(0, len(users), n_rows))
@@ -176,6 +198,8 @@ class Exact:
                     scores[(rows, items) if few is None else few.places(rows, items)] = -np.inf
                 if blocked is not None:
                     np.copyto(scores, -np.inf, where=blocked)
+                if cap is not None:
+                    cap.apply(scores)
                 best = top_k(scores, self.k) if pick is None else pick(block, scores)
                 if few is not None:
                     best = best._replace(items=few.named(best.items))

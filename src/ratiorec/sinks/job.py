@@ -106,6 +106,10 @@ class Job:
         if self.query.rules is not None:
             parts |= model.item_table.arrays("item table.")
         parts |= asked.attributes.arrays("attributes.")
+        if model.new_users is not None:
+            parts |= {"new users": model.new_users.ids}
+            parts |= model.new_users.attributes.arrays("new users.")
+            parts |= model.user_table.arrays("user table.")
         for name, items in (("allow", asked.allow), ("deny", asked.deny)):
             parts[name] = None if items is None else np.unique(items)
         for name, part in parts.items():

@@ -40,6 +40,7 @@ def pages(root: Path) -> dict[Path, str]:
         docs / "decisions.md": {"telescoping": auto.telescoping_table(results)},
         docs / "bulk.md": {"engines": performance.engines_table(results)},
         docs / "install.md": install.tables(results),
+        docs / "how-to" / "cold-items.md": {"cold-items": lists.cold_table(results)},
         docs / "how-to" / "filters-and-rules.md": lists.tables(results),
         docs / "how-to" / "plan.md": plan.tables(results),
         docs / "rivals.md": {

@@ -1,4 +1,4 @@
-"""What rules and filters do to lists: variety against accuracy, and the time of a filter."""
+"""What rules, filters and content do to lists: variety, the time of a filter, cold items."""
 
 from __future__ import annotations
 
@@ -91,6 +91,38 @@ def _connections(n: str) -> str:
 def _milliseconds(found: dict[str, float], plain: dict[str, float]) -> str:
     ratio = f", **{found['p99_ms'] / plain['p99_ms']:.2f} ×**" if found is not plain else ""
     return f"p50 {found['p50_ms']:.1f} ms, p99 {found['p99_ms']:.1f} ms{ratio}"
+
+
+def cold_table(folder: Path) -> str:
+    """Recall of held-out items by content, by popularity and by chance."""
+    parts = []
+    for record in _records(folder, "cold_items"):
+        result, rows = record["result"], []
+        for row in result["rows"]:
+            lead = row["ahead_of"]
+            rows.append(
+                [
+                    f"`{row['preset']}`",
+                    ", ".join(row["attributes"]),
+                    *(_told(row[name]["recall@20"]) for name in ("content", "popularity")),
+                    f"{row['random']['recall@20']['value']:.4f}",
+                    *(_lead(lead[name]["recall@20"]) for name in ("popularity", "random")),
+                    f"{row['content']['ndcg@20']['value']:.4f}",
+                ]
+            )
+        header = ["preset", "content", "R@20 by content", "by popularity", "by chance"]
+        header += ["ahead of popularity", "ahead of chance", "nDCG@20 by content"]
+        about = (
+            f"**{result['dataset']}**, {result['users']:,} users, "
+            f"{result['rows'][0]['held_out']:,} of {result['items']:,} items held out in each of "
+            f"{result['draws']} draws:"
+        )
+        parts += [about, markdown_table(header, rows), f"`{record['command']}`"]
+    return "\n\n".join(parts) or "Not measured yet."
+
+
+def _lead(figure: dict[str, float]) -> str:
+    return f"{figure['value']:+.4f} ({figure['low']:+.4f} to {figure['high']:+.4f})"
 
 
 _UP = "../"  # the page lies one folder below the images

@@ -98,8 +98,8 @@ def add_pairs(
     trained: Provenance,
 ) -> Addition:
     """Old and added pairs together."""
-    all_users, of_users = _joined(users, added.users)
-    all_items, of_items = _joined(items, added.items)
+    all_users, of_users = joined(users, added.users)
+    all_items, of_items = joined(items, added.items)
     old_users = np.repeat(np.arange(seen.n_users), np.diff(seen.indptr))
     merged = merge_pairs(
         np.concatenate([old_users, of_users[added.pair_users]]),
@@ -232,7 +232,7 @@ def _with_new_items(
     return items, rule.with_items(items, np.diff(by_item.indptr))
 
 
-def _joined(known: Vocabulary, added: Vocabulary) -> tuple[Vocabulary, Indices]:
+def joined(known: Vocabulary, added: Vocabulary) -> tuple[Vocabulary, Indices]:
     """All ids, the known ones first, and where each of the added ones is among them."""
     found = known.indices(added.ids, on_unknown="skip")
     is_new = found < 0
@@ -241,7 +241,7 @@ def _joined(known: Vocabulary, added: Vocabulary) -> tuple[Vocabulary, Indices]:
     if known.ids.dtype == np.int64 and ids.dtype != np.int64 and len(ids):
         raise DataError(
             f"{known.kind} ids are of two kinds",
-            where=f"{known.kind} ids of the new pairs",
+            where=f"new {known.kind} ids",
             found=repr(ids[0]),
             wanted="whole numbers, as in the model",
         )

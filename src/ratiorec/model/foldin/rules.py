@@ -37,6 +37,7 @@ from ratiorec.model.foldin.newton import (
 )
 from ratiorec.scorers import (
     Blend,
+    ColdItems,
     Factored,
     FloatMatrix,
     FromHistories,
@@ -90,6 +91,8 @@ def rule_for(
     Raises:
         ModelError: The settings lack what the problem is made of.
     """
+    if isinstance(scorer, ColdItems):
+        return rule_for(scorer.known, settings, pairs, ridge)
     if isinstance(scorer, Blend):
         return _rules_of_members(scorer, settings, pairs, ridge or {})
     if not isinstance(scorer, InnerProduct):
@@ -327,6 +330,9 @@ class FoldedUsers:
 
 def folded(scorer: StoredScorer, rule: AnyRule, histories: UserItems) -> FoldedUsers:
     """The users who have these histories; `rule` is needed where a user is a vector."""
+    if isinstance(scorer, ColdItems):
+        known = folded(scorer.known, rule, scorer.of_known_items(histories)).scorer
+        return FoldedUsers(replace(scorer, known=known), histories)
     if isinstance(scorer, Blend) and isinstance(rule, MemberRules):
         pairs = zip(scorer.members, rule.rules, strict=True)
         members = [folded(member, one, histories).scorer for member, one in pairs]

@@ -1,0 +1,138 @@
+"""Cold items of a model: taken in by their content, left out, and warm once they have pairs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.conditions import missing
+from ratiorec.catalogue.content import Content, Mask
+from ratiorec.catalogue.ridge import Ridge
+from ratiorec.catalogue.tables import IdTable
+from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.errors import ModelError
+from ratiorec.model.foldin.intake import joined
+from ratiorec.scorers import FloatMatrix, Scorer
+from ratiorec.scorers import cold_items as scorers
+from ratiorec.scorers.blend import standardise
+
+if TYPE_CHECKING:
+    from ratiorec.model.artifact import Artifact
+
+_CARD = "cold_items"
+_USERS_ASKED = 256
+_SCORES_HELD = 2**25
+
+
+def with_cold_items(model: Artifact, table: IdTable, ridge: Ridge | None = None) -> Artifact:
+    """The model with the rows of a table that it does not know, as mixes of its items.
+
+    The ridge is chosen anew unless it is given.
+    """
+    warm = without_cold_items(model)
+    found = warm.items.indices(table.ids, on_unknown="skip")
+    cold = table.take(np.flatnonzero(found < 0))
+    if not len(cold):
+        return warm
+    n_known = len(warm.items)
+    items, _ = joined(warm.items, _vocabulary(cold))
+    item_table = warm.item_table.followed_by(cold.attributes)
+    teaches = _teaching(item_table, ~warm.cold_items)
+    content = Content.of(item_table, teaches)
+    if ridge is None:
+        ridge = Ridge.chosen(content, teaches, item_targets(warm.scorer))
+    mix = ridge.mix(content, teaches, n_known)
+    return replace(
+        warm,
+        scorer=scorers.with_cold_items(warm.scorer, mix, warm.seen),
+        items=items,
+        item_table=item_table,
+        card={**warm.card, _CARD: asdict(ridge)},
+        n_cold=len(cold),
+    )
+
+
+def without_cold_items(model: Artifact) -> Artifact:
+    """The model without the items that are there by their content alone."""
+    if not model.n_cold:
+        return model
+    n_known = len(model.items) - model.n_cold
+    ids, names = model.items.ids, model.items.names
+    return replace(
+        model,
+        scorer=scorers.without_cold_items(model.scorer, n_known, model.seen),
+        items=Vocabulary(ids[:n_known], "item", None if names is None else names[:n_known]),
+        item_table=model.item_table.take(np.arange(n_known)),
+        card={name: value for name, value in model.card.items() if name != _CARD},
+        n_cold=0,
+    )
+
+
+def retaught(before: Artifact, warm: Artifact) -> Artifact:
+    """A model with more pairs, its cold items by what it is now; those with pairs are warm.
+
+    Args:
+        before: The model with its cold items.
+        warm: The same without them, and with the pairs.
+    """
+    places = before.items.indices(warm.items.ids, on_unknown="skip")
+    names = warm.items.names
+    if names is not None and before.items.names is not None:
+        names = np.where(places >= 0, before.items.names[places], names)
+    items = warm.items if names is None else warm.items.with_names(names.tolist())
+    warm = replace(warm, items=items, item_table=before.item_table.take(places))
+    ridge = Ridge(**before.card[_CARD]) if _CARD in before.card else None
+    return with_cold_items(warm, cold_table(before), ridge)
+
+
+def cold_table(model: Artifact) -> IdTable:
+    """The items that are there by their content alone, and what is known of them."""
+    rows = np.arange(len(model.items) - model.n_cold, len(model.items))
+    names = model.items.names
+    titles = None if names is None else names[rows]
+    return IdTable(model.items.ids[rows], titles, model.item_table.take(rows))
+
+
+def check_cold(n_cold: Any, n_items: int) -> None:
+    """Refuse a number of cold items that cannot be.
+
+    Raises:
+        ModelError: It is no number, or there are not so many items.
+    """
+    if type(n_cold) is not int or not 0 <= n_cold <= n_items:
+        raise ModelError(
+            "the model cannot have so many cold items",
+            where="n_cold",
+            found=repr(n_cold),
+            wanted=f"a whole number from 0 to {n_items:,}",
+        )
+
+
+def item_targets(scorer: Scorer) -> NDArray[np.float32]:
+    """What is to be told of each item: its standardised scores for some users [n_items, n]."""
+    n_asked = max(1, min(_USERS_ASKED, _SCORES_HELD // max(1, scorer.n_items)))
+    users = np.arange(0, scorer.n_users, max(1, -(-scorer.n_users // n_asked)))
+    scores: FloatMatrix = standardise(scorer.scores(users))
+    return scores.T
+
+
+def _teaching(table: Attributes, has_pairs: Mask) -> Mask:
+    """The rows by which content is learnt: items with pairs of which something is known."""
+    teaches = np.zeros(table.n_rows, bool)
+    teaches[: len(has_pairs)] = has_pairs
+    is_known = np.zeros(table.n_rows, bool)
+    for name in table.columns:
+        is_known |= ~missing(table, name)
+    return teaches & is_known if (teaches & is_known).any() else teaches
+
+
+def _vocabulary(table: IdTable) -> Vocabulary:
+    if table.titles is None:
+        return Vocabulary(table.ids, "item")
+    titles = zip(table.titles.tolist(), table.ids.tolist(), strict=True)
+    names = [str(identifier) if title is None else str(title) for title, identifier in titles]
+    return Vocabulary(table.ids, "item").with_names(names)
