@@ -253,17 +253,34 @@ def test_rows_of_parts_are_told_by_their_file(tmp_path: Path) -> None:
 
 
 def test_a_column_that_is_no_attribute_is_left_out_and_told() -> None:
-    frame = pa.table({"id": ["a", "b"], "vector": [[1.0], [2.0]], "": [1, 2], "on": [True, None]})
+    ragged = [[1.0], [2.0, 3.0]]
+    frame = pa.table({"id": ["a", "b"], "vector": ragged, "": [1, 2], "on": [True, None]})
     table = IdTable.read(frame)
     assert table.attributes.rows([0, 1]) == [{"on": 1}, {"on": None}]
     assert [line for line in table.lines() if "left out" in line] == [
         "note: the column '' is left out: it has no name",
-        "note: the column 'vector' is left out: it holds list<item: double>",
+        "note: the column 'vector' is left out: it holds vectors of 1 and 2 numbers",
     ]
 
 
+@pytest.mark.parametrize(
+    ("source", "kinds"),
+    [
+        (pa.table({"id": ["a", "b", "c"], "image": [[0.5, 1], None, [2, -1]]}), {}),
+        ({"id": ["a", "b", "c"], "image": [np.array([0.5, 1]), None, (2, -1)]}, {}),
+        ({"id": ["a", "b", "c"], "image": ["[0.5, 1]", None, "2 -1"]}, {"image": "vector"}),
+    ],
+)
+def test_lists_of_numbers_are_vectors(source: Any, kinds: dict[str, Any]) -> None:
+    table = IdTable.read(source, column_kinds=kinds).attributes
+    assert table.kinds == {"image": "vector"}
+    assert table.rows(range(3)) == [{"image": [0.5, 1]}, {"image": None}, {"image": [2, -1]}]
+    assert table.asked_for(["all"], where="attributes").kinds == {}
+    assert table.asked_for(["image"], where="attributes").columns["image"].plain()[1] is None
+
+
 def test_titles_that_are_no_text_are_refused() -> None:
-    with pytest.raises(DataError, match=r"titles cannot be read.*column name.*lists of float"):
+    with pytest.raises(DataError, match=r"titles cannot be read.*column name.*lists of numbers"):
         IdTable.read({"id": ["a"], "name": [[1.0]]})
 
 

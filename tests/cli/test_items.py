@@ -59,9 +59,9 @@ def test_a_table_takes_its_place_in_a_model(
         "columns: category (category), price (number, 6 missing), labels (tags), about (text)",
     ]
     lines = outcome.out.splitlines()
-    assert lines[0] == "items: 39 known, 1 unknown to the model, 1 of the model without a row"
+    assert lines[0] == "items: 39 known, 1 without pairs, 1 of the model without a row"
     assert lines[2].split() == ["category", "category", "1", "jam,", "tea"]
-    assert "users: 50 known, 0 unknown to the model, 10 of the model without a row" in lines
+    assert "users: 50 known, 0 without pairs, 10 of the model without a row" in lines
     assert lines[-1] == f"model: {model}"
     after = Artifact.load(model)
     assert after.items.names is not None
@@ -125,10 +125,11 @@ def test_a_table_survives_an_update_and_new_items_are_without_attributes(
     )
     assert cli("update", model, "today.csv").code == 0
     after = Artifact.load(model)
-    assert after.items.ids[-1] == "jam"
-    rows = range(len(before.items))
-    assert after.item_table.rows(rows) == before.item_table.rows(rows)
-    assert after.item_table.row(len(rows))["category"] is None
+    jam = int(after.items.indices(["jam"])[0])
+    assert not after.cold_items[jam]
+    assert after.item_table.row(jam)["category"] is None
+    places = after.items.indices(before.items.ids)
+    assert after.item_table.rows(places) == before.item_table.rows(range(len(before.items)))
 
 
 def test_a_model_that_was_replaced_meanwhile_keeps_what_came(

@@ -263,6 +263,14 @@ def test_vectors_with_cold_items_are_exported(tmp_path: Path) -> None:
 def test_ids_may_be_whole_numbers() -> None:
     data = Interactions.from_pairs([1, 1, 2, 3], [10, 20, 10, 30])
     model = fit(data, preset="item-knn", device="cpu", options=FitOptions(validation=0))
-    table = IdTable(np.array([5, 6]), None, Attributes.none(2))
-    after = model.with_cold_items(table)
+    prices = Attributes(2, {"price": Numbers(np.array([1.0, 2.0]))})
+    after = model.with_cold_items(IdTable(np.array([5, 6]), None, prices))
     assert after.items.same_as(Vocabulary(np.array([10, 20, 30, 5, 6]), "item"))
+
+
+def test_an_item_of_which_nothing_is_known_is_left_out_and_a_title_is_something() -> None:
+    ids, themes = np.array(["told", "titled", "bare"], object), themes_of([0, 1, 2])
+    titles = np.array([None, "of theme 1", None], object)
+    bare = themes.take(np.array([0, -1, -1]))
+    after = shop("ease").with_cold_items(IdTable(ids, titles, bare))
+    assert after.items.ids[-after.n_cold :].tolist() == ["told", "titled"]

@@ -45,19 +45,22 @@ def test_rows_are_aligned_with_the_ids_and_counted() -> None:
         "users": {"known": 2, "unknown": 0, "missing": 18, "columns": {"segment": "category"}},
     }
     assert next(side.line() for side in attached) == (
-        "items: 2 known, 1 unknown to the model, 28 of the model without a row"
+        "items: 2 known, 1 without pairs, 28 of the model without a row"
     )
 
 
-def test_what_the_model_does_not_know_is_kept_at_hand() -> None:
-    _, attached = attach(small_model(), ITEMS)
-    unknown = attached.unknown
-    assert unknown is not None
-    assert unknown.ids.tolist() == ["new"]
-    assert unknown.titles is not None
-    assert unknown.titles.tolist() == ["New"]
-    assert unknown.attributes.row(0) == {"price": 9, "tags": ["c"]}
-    assert attach(small_model(), users=USERS)[1].unknown is None
+def test_rows_without_pairs_become_cold_items_and_new_users() -> None:
+    users = IdTable.read({"id": ["user1", "zoe"], "segment": ["gold", "new"]}, kind="user")
+    model, _ = attach(small_model(), ITEMS, users)
+    assert model.items.ids[model.cold_items].tolist()[-1:] == ["new"]
+    assert (model.n_cold, model.items.name(30)) == (1, "New")
+    assert model.item_table.row(30) == {"price": 9, "tags": ["c"]}
+    assert model.new_users is not None
+    assert model.new_users.ids.tolist() == ["zoe"]
+    again, _ = attach(model, ITEMS.take(np.array([0, 2])), users.take(np.array([0])))
+    assert (again.n_cold, len(again.items), again.new_users) == (0, 30, None)
+    assert same_tables(attach(model, ITEMS, users)[0], model)
+    assert not same_tables(again, model)
 
 
 def test_an_item_without_a_title_is_called_by_its_id_and_names_stay_without_titles() -> None:
@@ -66,7 +69,7 @@ def test_an_item_without_a_title_is_called_by_its_id_and_names_stay_without_titl
     assert model.items.names[[3, 0, 1]].tolist() == ["Three", "item0", "item1"]
     other, _ = attach(model, IdTable.read({"id": ["item1"], "price": [1.0]}))
     assert other.items.names is not None
-    assert other.items.names.tolist() == model.items.names.tolist()
+    assert other.items.names.tolist() == model.items.names[:30].tolist()
 
 
 def test_ids_fit_however_they_are_written(tmp_path: Path) -> None:
@@ -98,7 +101,7 @@ def test_tables_are_saved_with_a_model(tmp_path: Path) -> None:
 def test_a_model_with_other_attributes_keeps_its_map() -> None:
     model = small_model()
     assert model.item_map is not None
-    assert attach(model, ITEMS)[0].item_map is model.item_map
+    assert attach(model, ITEMS.take(np.array([0, 2])))[0].item_map is model.item_map
 
 
 @pytest.mark.parametrize("way", ["update", "partial_fit"])
@@ -106,19 +109,22 @@ def test_new_users_and_items_have_no_attributes_and_the_others_keep_theirs(way: 
     model, _ = attach(small_model(), ITEMS, USERS)
     pairs = Interactions.from_pairs(["user1", "zoe"], ["jam", "item3"])
     grown: Artifact = getattr(model, way)(pairs)
-    assert (len(grown.items), len(grown.users)) == (31, 21)
+    assert (len(grown.items), len(grown.users), grown.n_cold) == (32, 21, 1)
     assert grown.item_table.rows(range(30)) == model.item_table.rows(range(30))
-    assert grown.item_table.row(30) == {"price": None, "tags": []}
+    assert grown.item_table.rows([30, 31]) == [
+        {"price": None, "tags": []},
+        model.item_table.row(30),
+    ]
     assert grown.user_table.rows([1, 20]) == [{"segment": "gold"}, {"segment": None}]
-    assert grown.items.name(30) == "jam"
+    assert (grown.items.name(30), grown.items.name(31)) == ("jam", "New")
     listed = grown.recommend("zoe", k=30, attributes="all").to_dicts()
-    wanted = dict(zip(grown.items.ids.tolist(), grown.item_table.rows(range(31)), strict=True))
+    wanted = dict(zip(grown.items.ids.tolist(), grown.item_table.rows(range(32)), strict=True))
     assert all(row["attributes"] == wanted[row["item_id"]] for row in listed)
 
 
 def test_lists_have_the_attributes_that_are_asked_for() -> None:
     model, _ = attach(small_model(), ITEMS)
-    table = dict(zip(model.items.ids.tolist(), model.item_table.rows(range(30)), strict=True))
+    table = dict(zip(model.items.ids.tolist(), model.item_table.rows(range(31)), strict=True))
     every = list(model.recommend_blocks(model.users.ids, k=30, attributes=["price"]))
     for row in [row for block in every for row in block.to_dicts()]:
         assert row["attributes"] == {"price": table[row["item_id"]]["price"]}
@@ -142,8 +148,8 @@ def test_an_attribute_that_is_not_there_is_refused() -> None:
 
 
 def test_a_bulk_job_knows_the_attributes_that_it_writes() -> None:
-    def identity(table: Any, **options: Any) -> str:
-        model, _ = attach(small_model(), table)
+    def identity(table: IdTable, **options: Any) -> str:
+        model, _ = attach(small_model(), table.take(np.array([0, 2])))
         return Job.of(model, model.users.ids, **options).identity
 
     raised = {"price": Numbers(ITEMS.attributes.columns["price"].values + 1)}  # type: ignore[union-attr]

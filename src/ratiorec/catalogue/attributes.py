@@ -62,13 +62,14 @@ class Attributes:
         return Attributes(self.n_rows, {name: self.columns[name] for name in names})
 
     def asked_for(self, names: Sequence[str], *, where: str) -> Attributes:
-        """The columns of these names; "all" are all of them.
+        """The columns of these names; "all" are all but vectors, which say nothing to people.
 
         Raises:
             UnknownChoiceError: There is no such column.
         """
         if "all" in names:
-            return self
+            shown = {name: one for name, one in self.columns.items() if one.kind != "vector"}
+            return Attributes(self.n_rows, shown)
         for name in names:
             if name not in self.columns:
                 known = list(self.columns) or ["none: the model has no such table"]

@@ -10,8 +10,16 @@ from types import MappingProxyType
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.catalogue.columns import Categories, Column, Kind, Numbers, Tags, Texts
-from ratiorec.catalogue.raw import Cells, Raw
+from ratiorec.catalogue.columns import (
+    Categories,
+    Column,
+    Kind,
+    Numbers,
+    OwnVectors,
+    Tags,
+    Texts,
+)
+from ratiorec.catalogue.raw import Cells, Raw, UnusableError, vectors
 from ratiorec.data.formats.reading import Fault, Faults
 
 SEPARATORS = ("|", ";")
@@ -20,6 +28,7 @@ _SHARE_OF_SEVERAL = 0.05  # of the cells have several tags, at least
 _LONGEST_TAG, _LONGEST_CATEGORY = 40, 100  # characters
 _A_NUMBER = "a number such as 9.5, true, false, or nothing"
 _BOOLEANS: Mapping[str, float] = MappingProxyType({"true": 1.0, "false": 0.0})
+_BETWEEN_NUMBERS = re.compile(r"[\[\](),;|]")
 _HAS_ZEROS = re.compile(r"[+-]?0\d")
 
 
@@ -29,6 +38,10 @@ def column_of(raw: Raw, kind: Kind | None, *, is_text: bool) -> tuple[Column, Fa
     In a text file numbers are text, so that text may turn out to be numbers; elsewhere text is text
     unless asked for.
     """
+    if isinstance(raw, OwnVectors):
+        if kind not in (None, "vector"):
+            raise UnusableError(f"lists of numbers, which are no {kind}")
+        return raw, {}
     if isinstance(raw, Numbers):
         if kind in (None, "number"):
             return raw, _not_finite(raw.values)
@@ -139,6 +152,18 @@ def _texts(cells: Cells) -> tuple[Column, Faults]:
     return Texts(np.array([*cells, None], object)[:-1]), {}
 
 
+def _vectors(cells: Cells) -> tuple[Column, Faults]:
+    """Vectors of text such as "[0.5, 1]" or "0.5 1"."""
+    split = [None if cell is None else _BETWEEN_NUMBERS.sub(" ", cell).split() for cell in cells]
+    return vectors(split), {}
+
+
 _MAKERS: Mapping[Kind, Callable[[Cells], tuple[Column, Faults]]] = MappingProxyType(
-    {"number": _numbers, "category": _categories, "tags": _tags, "text": _texts}
+    {
+        "number": _numbers,
+        "category": _categories,
+        "tags": _tags,
+        "text": _texts,
+        "vector": _vectors,
+    }
 )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ratiorec.catalogue.columns import Numbers, Tags
+from ratiorec.catalogue.columns import Numbers, OwnVectors, Tags
 from ratiorec.data.formats.cells import first_rows
 from ratiorec.data.formats.dialect import Dialect, sniffed
 from ratiorec.data.formats.files import (
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 Cells = list[str | None]
 """The text of each cell, None where it is missing."""
-Raw = Cells | Numbers | Tags
+Raw = Cells | Numbers | Tags | OwnVectors
 
 _BYTES_OF_A_CELL = 16  # the least: a place in a list, and a number or a code
 _LINES_OF_A_PART = 1 << 40
@@ -281,9 +281,7 @@ def _arrow_cells(column: pa.ChunkedArray) -> Raw:
     kind = column.type
     lists = (types.is_list, types.is_large_list, types.is_fixed_size_list, types.is_list_view)
     if any(is_list(kind) for is_list in lists):
-        if not (types.is_string(kind.value_type) or types.is_large_string(kind.value_type)):
-            raise UnusableError(str(kind))
-        return _tags(column.to_pylist())
+        return _lists(column.to_pylist())
     try:
         return _cells_of(values_of_arrow(column, "attribute"))
     except DataError:
@@ -298,7 +296,7 @@ def _python_cells(values: Iterable[Any]) -> Raw:
     if known and all(
         isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in known
     ):
-        return _tags(listed)
+        return _lists(listed)
     try:
         return _cells_of(values_of(listed, role="attribute"))
     except (DataError, TypeError, ValueError):
@@ -309,8 +307,35 @@ def _is_nothing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and value != value)
 
 
-def _tags(rows: Iterable[Any]) -> Tags:
-    found = [[] if _is_nothing(row) else [tag for tag in row if tag is not None] for row in rows]
+def _lists(rows: Iterable[Any]) -> Tags | OwnVectors:
+    """Lists of numbers are vectors, and lists of texts are tags."""
+    known = [None if _is_nothing(row) else list(row) for row in rows]
+    first = next((one for row in known for one in row or ()), None)
+    return vectors(known) if isinstance(first, float | int | np.number) else _tags(known)
+
+
+def vectors(rows: Sequence[Sequence[Any] | None]) -> OwnVectors:
+    """A vector for each row, NaN where there is none.
+
+    Raises:
+        UnusableError: They differ in length, or hold something else than numbers.
+    """
+    lengths = {len(row) for row in rows if row}
+    if len(lengths) != 1:
+        told = " and ".join(map(str, sorted(lengths)[:2]))
+        raise UnusableError(f"vectors of {told} numbers" if lengths else "vectors without numbers")
+    found = np.full((len(rows), *lengths), np.nan, np.float32)
+    try:
+        for place, row in enumerate(rows):
+            if row:
+                found[place] = row
+    except (TypeError, ValueError):
+        raise UnusableError("lists that are no numbers") from None
+    return OwnVectors(found)
+
+
+def _tags(rows: Iterable[list[Any] | None]) -> Tags:
+    found = [[tag for tag in row or () if tag is not None] for row in rows]
     for row in found:
         if odd := next((tag for tag in row if not isinstance(tag, str)), None):
             raise UnusableError(f"lists of {type(odd).__name__}")

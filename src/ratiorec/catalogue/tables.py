@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import COLUMNS, Column, Kind, Numbers, Texts
+from ratiorec.catalogue.columns import COLUMNS, Column, Kind, Numbers, OwnVectors, Texts
 from ratiorec.catalogue.conditions import missing
 from ratiorec.catalogue.kinds import column_of
 from ratiorec.catalogue.raw import RawTable, UnusableError, raw_table
@@ -75,8 +75,8 @@ class IdTable:
             kind: Whether it tells of items or of users.
             id_column: The column of ids, by name; usual names are found without it.
             title_column: The column of titles, in the same way; users have none unless named.
-            column_kinds: "number", "category", "tags" or "text" by the name of a column; the
-                kinds of the others are found from all their values.
+            column_kinds: "number", "category", "tags", "text" or "vector" by the name of a column;
+                the kinds of the others are found from all their values.
             delimiter: What stands between the cells of a text file, found out when not given.
             on_bad_rows: Whether rows without an id, with one that was there already, or with a
                 number that cannot be read stop the reading or are left out.
@@ -134,6 +134,8 @@ def _values(column: Column) -> str:
     if isinstance(column, Numbers):
         known = column.values[~np.isnan(column.values)]
         return f"{known.min():g} to {known.max():g}" if len(known) else "none"
+    if isinstance(column, OwnVectors):
+        return f"{column.values.shape[1]:,} numbers each"
     if isinstance(column, Texts):
         return counted(len({text for text in column.texts if text is not None}), "text")
     used, counts = np.unique(column.codes[column.codes >= 0], return_counts=True)

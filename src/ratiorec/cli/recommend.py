@@ -231,8 +231,6 @@ def _tell_of_unknown(artifact: Artifact, user_ids: Iterable[Any], query: Query) 
         )
 
 
-
-
 def _put_out_histories(
     lists: Recommendations, history: list[str], sink: Sink | Spread | None, *, json: bool
 ) -> None:

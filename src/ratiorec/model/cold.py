@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Texts
 from ratiorec.catalogue.conditions import missing
 from ratiorec.catalogue.content import Content, Mask
 from ratiorec.catalogue.ridge import Ridge
@@ -31,18 +32,20 @@ _SCORES_HELD = 2**25
 def with_cold_items(model: Artifact, table: IdTable, ridge: Ridge | None = None) -> Artifact:
     """The model with the rows of a table that it does not know, as mixes of its items.
 
-    The ridge is chosen anew unless it is given.
+    Rows of which nothing is known are left out. The ridge is chosen anew unless it is given.
     """
     warm = without_cold_items(model)
     found = warm.items.indices(table.ids, on_unknown="skip")
-    cold = table.take(np.flatnonzero(found < 0))
+    is_told = _is_told(_with_titles(table.attributes, table.ids, table.titles))
+    cold = table.take(np.flatnonzero((found < 0) & is_told))
     if not len(cold):
         return warm
     n_known = len(warm.items)
     items, _ = joined(warm.items, _vocabulary(cold))
     item_table = warm.item_table.followed_by(cold.attributes)
-    teaches = _teaching(item_table, ~warm.cold_items)
-    content = Content.of(item_table, teaches)
+    told = _with_titles(item_table, items.ids, items.names)
+    teaches = _teaching(told, ~warm.cold_items)
+    content = Content.of(told, teaches)
     if ridge is None:
         ridge = Ridge.chosen(content, teaches, item_targets(warm.scorer))
     mix = ridge.mix(content, teaches, n_known)
@@ -120,14 +123,30 @@ def item_targets(scorer: Scorer) -> NDArray[np.float32]:
     return scores.T
 
 
+def _with_titles(table: Attributes, ids: NDArray[Any], titles: NDArray[Any] | None) -> Attributes:
+    """The table with the titles as a text, where they are more than the ids."""
+    if titles is None or "title" in table.columns:
+        return table
+    both = zip(titles.tolist(), ids.tolist(), strict=True)
+    texts = [None if title is None or title == str(item) else title for title, item in both]
+    column = Texts(np.array([*texts, None], object)[:-1])
+    return Attributes(table.n_rows, {**table.columns, "title": column})
+
+
 def _teaching(table: Attributes, has_pairs: Mask) -> Mask:
     """The rows by which content is learnt: items with pairs of which something is known."""
     teaches = np.zeros(table.n_rows, bool)
     teaches[: len(has_pairs)] = has_pairs
-    is_known = np.zeros(table.n_rows, bool)
+    is_told = teaches & _is_told(table)
+    return is_told if is_told.any() else teaches
+
+
+def _is_told(table: Attributes) -> Mask:
+    """The rows of which something is known."""
+    found = np.zeros(table.n_rows, bool)
     for name in table.columns:
-        is_known |= ~missing(table, name)
-    return teaches & is_known if (teaches & is_known).any() else teaches
+        found |= ~missing(table, name)
+    return found
 
 
 def _vocabulary(table: IdTable) -> Vocabulary:

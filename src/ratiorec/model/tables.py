@@ -20,8 +20,8 @@ _IDS_AT_ONCE = 4096
 
 @dataclass(frozen=True, eq=False)
 class Aligned:
-    """A table beside the ids of a model: `n_known` ids are in both, `unknown` are the rows that the
-    model does not know, and `n_missing` ids of the model are not in the table.
+    """A table beside the ids of a model: `n_known` ids are in both, `unknown` are the rows without
+    a pair in training, and `n_missing` ids with pairs are not in the table.
     """
 
     table: IdTable
@@ -33,7 +33,7 @@ class Aligned:
         """The counts for people."""
         kind = self.table.kind
         return (
-            f"{kind}s: {self.n_known:,} known, {len(self.unknown):,} unknown to the model, "
+            f"{kind}s: {self.n_known:,} known, {len(self.unknown):,} without pairs, "
             f"{self.n_missing:,} of the model without a row"
         )
 
@@ -57,11 +57,6 @@ class Attached:
     def __iter__(self) -> Iterator[Aligned]:
         return (side for side in (self.items, self.users) if side is not None)
 
-    @property
-    def unknown(self) -> IdTable | None:
-        """The items that the model does not know."""
-        return None if self.items is None else self.items.unknown
-
     def to_json(self) -> dict[str, Any]:
         """Both sides, under "items" and "users" where there is such a table."""
         return {f"{side.table.kind}s": side.to_json() for side in self}
@@ -73,20 +68,23 @@ def attach(
     """The model with these tables in place of its own, and what became of their rows.
 
     Items and users without a row have no attributes, and items without a title their id for a name;
-    where a table has no titles, the model keeps the names that it has.
+    where a table has no titles, the model keeps the names that it has. Rows without pairs become
+    cold items and new users, in place of those that came so before.
 
     Raises:
         DataError: A table has none of the model's ids.
     """
     attached = []
     if items is not None:
+        model = model.without_cold_items()
         rows, aligned = _aligned(items, model.items)
         names = None if items.titles is None else _names(items.titles, rows, model.items)
         model = model.with_items(items.attributes.take(rows), names)
+        model = model.with_cold_items(aligned.unknown)
         attached.append(aligned)
     if users is not None:
         rows, aligned = _aligned(users, model.users)
-        model = model.with_users(users.attributes.take(rows))
+        model = model.with_users(users.attributes.take(rows)).with_new_users(aligned.unknown)
         attached.append(aligned)
     return model, Attached(**{f"{side.table.kind}s": side for side in attached})
 
@@ -108,11 +106,13 @@ def require_known(table: IdTable, vocabulary: Vocabulary) -> None:
 
 
 def same_tables(a: Artifact, b: Artifact) -> bool:
-    """Whether two models have the same names and attributes of their items and users."""
+    """Whether two models have the same ids, names and attributes of their items and users."""
     return (
-        _same(a.item_table, b.item_table)
+        a.items.same_as(b.items)
+        and _same(a.item_table, b.item_table)
         and _same(a.user_table, b.user_table)
         and np.array_equal(_named(a.items), _named(b.items))
+        and _same_users(a.new_users, b.new_users)
     )
 
 
@@ -136,6 +136,12 @@ def _names(titles: NDArray[Any], rows: NDArray[np.int64], items: Vocabulary) -> 
 
 def _named(items: Vocabulary) -> NDArray[Any]:
     return np.zeros(0, object) if items.names is None else items.names
+
+
+def _same_users(a: IdTable | None, b: IdTable | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return np.array_equal(a.ids, b.ids) and _same(a.attributes, b.attributes)
 
 
 def _same(a: Attributes, b: Attributes) -> bool:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ratiorec.errors import ConfigError, require_range
 from ratiorec.machine import usable_cores
 from ratiorec.scorers import FloatMatrix, Indices, Scorer
-from ratiorec.scorers.few_items import AmongAll, few_items
+from ratiorec.scorers.few_items import AmongAll, FewItems, few_items
 from ratiorec.scorers.scorer import Pairs, pairs_of
 
 Progress = Callable[[int, int], None]
@@ -111,6 +111,10 @@ class Cap(NamedTuple):
     first: int
     most: int
 
+    def among(self, items: Indices) -> Cap:
+        """The same for a part of the items, ascending."""
+        return self._replace(first=int(np.searchsorted(items, self.first)))
+
     def apply(self, scores: FloatMatrix) -> None:
         """Leave the best of these items in each row, and -inf for the others; in place."""
         capped = scores[:, self.first :]
@@ -173,15 +177,10 @@ class Exact:
         """
         hidden = seen if self.exclude_seen else None
         blocked = blocked_items(scorer.n_items, allow, deny)
-        few = None if allow is None else few_items(scorer, blocked)
-        cap = self.cap
-        if few is not None:
+        narrow = self._narrowed(scorer, None if allow is None else blocked, is_picked=bool(pick))
+        if narrow is not None:
             blocked = None
-            if pick is None:
-                scorer = few
-                cap = cap and cap._replace(first=int(np.searchsorted(few.items, cap.first)))
-            else:  # rules know items by their places among all
-                scorer, few = AmongAll(few, scorer.n_items), None
+        scorer, few, cap = narrow or (scorer, None, self.cap)
         n_rows, n_threads = self._block_size(scorer.n_items)
         n_threads = min(n_threads, -(-len(users) // n_rows))
         blocks = (users[start : start + n_rows] for start in range(0, len(users), n_rows))
@@ -213,6 +212,17 @@ class Exact:
             if progress is not None:
                 progress(done, len(users))
             yield ranking
+
+    def _narrowed(
+        self, scorer: Scorer, blocked: NDArray[np.bool_] | None, *, is_picked: bool
+    ) -> tuple[Scorer, FewItems | None, Cap | None] | None:
+        """What scores the few items that are not blocked alone, where that is less work."""
+        few = few_items(scorer, blocked)
+        if few is None:
+            return None
+        if is_picked:  # rules know items by their places among all
+            return AmongAll(few, scorer.n_items), None, self.cap
+        return few, few, self.cap and self.cap.among(few.items)
 
     def _block_size(self, n_items: int) -> tuple[int, int]:
         """Users in a block and blocks at a time: what stays in the cache, inside the budget."""
