@@ -41,7 +41,7 @@ from ratiorec.model.store import (
 from ratiorec.plain import html_table
 from ratiorec.reranking.reranker import Shelf
 from ratiorec.scorers import SCORERS, Scorer, StoredScorer, with_fallback_users
-from ratiorec.scorers.factors import ItemMap
+from ratiorec.scorers.item_map import ItemMap
 from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Exact, Progress, Ranking, blocked_items
@@ -122,11 +122,18 @@ class Artifact:
     def with_items(self, table: Attributes, names: Sequence[str] | None = None) -> Artifact:
         """The same model with other attributes of its items, and other names where given."""
         items = self.items if names is None else self.items.with_names(names)
-        return replace(self, items=items, item_table=table)
+        return self._beside_scorer(items=items, item_table=table)
 
     def with_users(self, table: Attributes) -> Artifact:
         """The same model with other attributes of its users."""
-        return replace(self, user_table=table)
+        return self._beside_scorer(user_table=table)
+
+    def _beside_scorer(self, **changes: Any) -> Artifact:
+        """The same scorer with other parts beside it; its map, where there is one, stays."""
+        other = replace(self, **changes)
+        if "item_map" in vars(self):
+            object.__setattr__(other, "item_map", self.item_map)
+        return other
 
     def with_filters(self, named: Mapping[str, str]) -> Artifact:
         """The same model with names for filters, used as `@name`; they are not saved with it.
@@ -142,7 +149,7 @@ class Artifact:
 
     def with_card(self, card: Mapping[str, Any]) -> Artifact:
         """The same model with another card."""
-        return replace(self, card=card)
+        return self._beside_scorer(card=card)
 
     def recommend(
         self, user_ids: Ids, query: Query | int | None = None, **options: Unpack[QueryOptions]
@@ -372,8 +379,9 @@ class Artifact:
                 item_table,
                 user_table,
             )
-            if (kept := ItemMap.kept(arrays, len(model.items))) is not None:
-                object.__setattr__(model, "item_map", kept)
+            # a folder from before there were maps has the plane: a server has no time for more
+            stored = ItemMap.stored(arrays, len(model.items)) or ItemMap.plane_of(model.scorer)
+            object.__setattr__(model, "item_map", stored)
         return model
 
     def _ranked(
