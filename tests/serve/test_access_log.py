@@ -44,7 +44,7 @@ def test_a_request_is_one_line_without_what_was_asked(client: Client) -> None:
     ]
     assert first.keys() == {
         *("time", "level", "event", "id", "method"),
-        *("route", "status", "ms", "bytes", "model"),
+        *("route", "status", "ms", "bytes", "model", "variant"),
     }
     assert (first["status"], first["bytes"]) == (200, len(answer.body))
     assert first["id"] == answer.headers["x-request-id"]

@@ -75,7 +75,8 @@ def test_a_body_of_another_kind_is_refused_with_the_header_that_is_wanted(client
         (
             USER | {"limit": 5},
             "body limit",
-            "only the fields k, exclude_seen, allow, deny, on_unknown, users, histories",
+            "only the fields k, exclude_seen, allow, deny, on_unknown, filter, attributes, max_cold, "
+            "diversity, variant, rules, users, histories, visitor",
         ),
         (USER | {"int": 5}, "body int", "only the fields k, exclude_seen, allow, "),
         ({"users": []}, "body users", "a list of 1 or more"),
@@ -127,11 +128,18 @@ def test_a_parameter_that_does_not_fit_is_told_what_would(
 @pytest.mark.parametrize(
     ("path", "name", "wanted"),
     [
-        ("/v1/recommend/user1", "category", "k, exclude_seen, allow, deny, on_unknown"),
-        ("/v1/similar/item1", "deny", "k"),
-        ("/v1/users/user1/history", "limit", "k"),
-        ("/v1/items", "q", "k, query"),
-        ("/v1/map", "items", "item"),
+        (
+            "/v1/recommend/user1",
+            "category",
+            "k, exclude_seen, allow, deny, on_unknown, filter, attributes, max_cold, diversity, "
+            "variant, rules",
+        ),
+        ("/v1/similar/item1", "category", "variant, k, allow, deny, filter, attributes"),
+        ("/v1/users/user1/history", "limit", "variant, k, attributes"),
+        ("/v1/items", "q", "variant, k, query, attributes"),
+        ("/v1/users", "attributes", "variant, k, query"),
+        ("/v1/map", "items", "variant, item, attributes"),
+        ("/v1/model", "x", "variant"),
     ],
 )
 def test_an_unknown_parameter_is_refused_with_those_there_are(
@@ -143,3 +151,37 @@ def test_an_unknown_parameter_is_refused_with_those_there_are(
         "'TOY'",
         f"only the parameters {wanted}",
     )
+
+
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [("/v1/recommend", USER), ("/v1/why", {"history": ["item1"], "item": "item2"})],
+)
+def test_an_address_that_takes_json_takes_no_parameter(
+    client: Client, path: str, asked: Any
+) -> None:
+    assert client.post(path, asked).status == 200
+    answer = client.post(f"{path}?k=3", asked)
+    assert (answer.status, answer.refusal["where"]) == (422, "query k")
+    assert answer.refusal["wanted"] == "no parameter, but fields in JSON"
+
+
+@pytest.mark.parametrize(
+    ("asked", "where", "wanted"),
+    [
+        ({"filter": 5}, "body filter", "text"),
+        ({"diversity": 1.5}, "body diversity", "1 or less"),
+        ({"diversity": "0.5"}, "body diversity", "a number"),
+        ({"diversity": True}, "body diversity", "a number"),
+        ({"max_cold": -1}, "body max_cold", "0 or more"),
+        ({"attributes": "price"}, "body attributes", "a list"),
+        ({"rules": 5}, "body rules", "text or a table"),
+        ({"visitor": "v"}, "body", "a visitor with histories; users are known by their ids"),
+    ],
+)
+def test_what_is_asked_of_a_list_is_told_what_would_fit(
+    client: Client, asked: Any, where: str, wanted: str
+) -> None:
+    answer = client.post("/v1/recommend", USER | asked)
+    assert (answer.status, answer.refusal["where"]) == (422, where)
+    assert answer.refusal["wanted"] == wanted

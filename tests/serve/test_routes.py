@@ -40,7 +40,7 @@ def test_a_user_gets_what_the_model_recommends(
     answer = client.get("/v1/recommend/user3", k=5)
     assert answer.status == 200
     assert answer.json == {
-        "model": service.models.current.version,
+        "model": service.models.first.current.version,
         "user_id": "user3",
         "items": without(artifact.recommend(["user3"], 5), "user_id"),
     }
@@ -301,11 +301,11 @@ def test_items_are_found_by_a_part_of_their_name(client: Client) -> None:
 
 def test_the_card_has_the_model_and_the_limits(client: Client, service: Service) -> None:
     card = client.get("/v1/model").json
-    assert card["model"] == service.models.current.version
+    assert card["model"] == service.models.first.current.version
     assert (card["kind"], card["n_users"], card["n_items"]) == ("inner_product", 20, 30)
     assert card["card"] == {"metrics": {"recall@20": 0.5}, "seed": 0}
     assert card["limits"]["max_k"] == 1000
-    assert str(service.models.folder) not in client.get("/v1/model").body.decode()
+    assert str(service.models.first.folder) not in client.get("/v1/model").body.decode()
 
 
 def test_health_is_given(client: Client) -> None:

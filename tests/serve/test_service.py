@@ -16,7 +16,7 @@ def watched(service: Service, change: Callable[[], None], until: Callable[[], bo
     """Watch the folder, make a change, and go on until what is awaited has come."""
 
     async def go() -> None:
-        task = asyncio.create_task(service.watch(0.01))
+        task = asyncio.create_task(service.watch(service.models.first, 0.01))
         change()
         async with asyncio.timeout(20):
             while not until():
@@ -28,32 +28,32 @@ def watched(service: Service, change: Callable[[], None], until: Callable[[], bo
 
 
 def test_a_watched_folder_gives_its_new_model(service: Service) -> None:
-    first = service.models.current.version
+    first = service.models.first.current.version
     watched(
         service,
-        lambda: small_model(1).save(service.models.folder),
-        lambda: service.models.current.version != first,
+        lambda: small_model(1).save(service.models.first.folder),
+        lambda: service.models.first.current.version != first,
     )
-    assert service.models.current.artifact.card["seed"] == 1
+    assert service.models.first.current.artifact.card["seed"] == 1
 
 
 def test_a_broken_model_is_refused_once_in_the_log_and_the_next_is_taken(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first = service.models.current.version
-    header = service.models.folder / "model.json"
+    first = service.models.first.current.version
+    header = service.models.first.folder / "model.json"
     whole = header.read_bytes()
 
     def refusals() -> int:
         return caplog.messages.count("model refused")
 
     watched(service, lambda: write(header, whole[:-9]), lambda: refusals() == 1)
-    assert service.models.current.version == first
+    assert service.models.first.current.version == first
     header.write_bytes(whole)
     watched(
         service,
-        lambda: small_model(1).save(service.models.folder),
-        lambda: service.models.current.version != first,
+        lambda: small_model(1).save(service.models.first.folder),
+        lambda: service.models.first.current.version != first,
     )
     assert refusals() == 1
     record = next(record for record in caplog.records if record.message == "model refused")

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote, urlencode
+from urllib.parse import parse_qsl, unquote, urlencode
 
 
 @dataclass(frozen=True)
@@ -92,4 +92,8 @@ class Client:
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
         given = {"content-type": "application/json", "content-length": str(len(body))}
         given |= dict(headers or {})
-        return asyncio.run(answer_to(self.app, "POST", path, headers=given, chunks=[body]))
+        path, _, text = path.partition("?")
+        query = dict(parse_qsl(text))
+        return asyncio.run(
+            answer_to(self.app, "POST", path, query=query, headers=given, chunks=[body])
+        )

@@ -131,7 +131,7 @@ def running_here(model: Path, log: Path, limits: Limits) -> Iterator[Server]:
         thread.start()
         assert started.wait(PATIENCE)
         host, port = listener.getsockname()
-        yield Server(host, port, service.models.current.version, log)
+        yield Server(host, port, service.models.first.current.version, log)
         assert thread.is_alive()  # nothing of all that was asked has ended it
         servers[0].handle_exit(signal.SIGTERM, None)
         thread.join(PATIENCE)

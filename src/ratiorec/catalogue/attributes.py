@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.columns import COLUMNS, Column, Value
+from ratiorec.errors import unknown_choice
 from ratiorec.scorers.scorer import require_fit
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -53,6 +54,20 @@ class Attributes:
     def rows(self, indices: Sequence[int] | NDArray[np.integer]) -> list[dict[str, Value]]:
         """The same of several."""
         return [self.row(int(index)) for index in indices]
+
+    def only(self, names: Sequence[str], *, where: str) -> Attributes:
+        """The columns of these names; "all" alone are all of them.
+
+        Raises:
+            UnknownChoiceError: There is no such column.
+        """
+        if list(names) == ["all"]:
+            return self
+        for name in names:
+            if name not in self.columns:
+                known = list(self.columns) or ["none: the model has no such table"]
+                raise unknown_choice("no such attribute", name, known, where=where)
+        return Attributes(self.n_rows, {name: self.columns[name] for name in names})
 
     def take(self, indices: NDArray[np.int64]) -> Attributes:
         """The rows at these indices; those at -1 are missing in every column."""

@@ -109,6 +109,11 @@ class Expression:
         """The columns that it looks at, in their order."""
         return {leaf.column: None for leaf in leaves(self.root) if isinstance(leaf, Condition)}
 
+    @property
+    def n_conditions(self) -> int:
+        """The conditions in it; one with a name counts as one."""
+        return sum(1 for _ in leaves(self.root))
+
     def check(self, table: Attributes) -> Expression:
         """The same expression, once the table has its columns and they are of the right kinds.
 

@@ -19,6 +19,10 @@ EXAMPLES = """Examples:
 
   ratiorec serve model --port 0 --json
 
+  ratiorec serve model --filters filters.toml --rules rules.toml
+
+  ratiorec serve a=models/old b=models/new --split a:90,b:10
+
   ratiorec serve model --host 0.0.0.0 --api-keys-file keys.txt --admin-token-file token.txt
 """
 
@@ -34,6 +38,8 @@ class LimitGroup:
     max_history: Annotated[int, typer.Option(min=1, help="Items in a history.")] = 1000
     max_why: Annotated[int, typer.Option(min=1, help="Items of a history to explain.")] = 200
     max_listed: Annotated[int, typer.Option(min=1, help="Items to allow or deny.")] = 10_000
+    max_rules: Annotated[int, typer.Option(min=1, help="Rules that a request brings.")] = 50
+    max_conditions: Annotated[int, typer.Option(min=1, help="Conditions in a filter.")] = 50
     max_body_bytes: Annotated[int, typer.Option(min=1, help="Bytes in a body.")] = 2**20
     max_waiting: Annotated[int, typer.Option(min=1, help="Requests that wait.")] = 256
     max_long: Annotated[int, typer.Option(min=1, help="Long requests at once.")] = 4
@@ -46,8 +52,21 @@ class LimitGroup:
 
 @o.grouped
 def serve(
-    model: o.Model,
+    models: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="MODEL...", help="A model folder; NAME=FOLDER for each of several variants."
+        ),
+    ],
     *,
+    split: Annotated[
+        str | None, typer.Option(help="Who gets which variant, in percent.", metavar="a:90,b:10")
+    ] = None,
+    split_salt: Annotated[
+        str, typer.Option(help="Another text draws the users of each variant anew.")
+    ] = "",
+    filters: Annotated[Path | None, typer.Option(help="TOML file of named filters.")] = None,
+    rules: Annotated[Path | None, typer.Option(help="TOML file of sets of rules.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 for any that is free.")] = 8000,
     api_keys_file: Annotated[
@@ -71,21 +90,26 @@ def serve(
     """Answer requests over HTTP until SIGTERM or SIGINT."""
     for package in EXTRAS["serve"].modules:
         require_extra(package, "serve", where="ratiorec serve")
-    from ratiorec.serve.models import ModelInUse
+    from ratiorec.serve.models import RequestNames
     from ratiorec.serve.security import Keys
     from ratiorec.serve.server import address_of, bind, run
     from ratiorec.serve.service import Limits, Service, start_logging
+    from ratiorec.serve.variants import Split, Variants, named_folders
 
     bounds = Limits(**asdict(limits))
     keys = Keys.read(api_keys_file) if api_keys_file else None
     admin = Keys.read(admin_token_file) if admin_token_file else None
+    folders = named_folders(models)
+    shares = Split.read(split, list(folders), salt=split_salt)
+    names = RequestNames.read(filters, rules)
     with bind(host, port) as listener:
         address = address_of(listener)
+        variants = Variants.read(folders, shares, names)
         service = Service.of(
-            ModelInUse(model), bounds, keys=keys, admin=admin, user_search=user_search
+            variants, bounds, names=names, keys=keys, admin=admin, user_search=user_search
         )
         start_logging(log_level)
-        line = {"address": address, "model": service.models.current.version}
+        line = {"address": address, **variants.versions()}
         run(
             service,
             listener,

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.expressions import Expression
 from ratiorec.catalogue.filters import Filters
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import OnUnknown, Vocabulary
@@ -280,24 +279,21 @@ class Artifact:
         )
 
     def similar(
-        self,
-        item_ids: Ids,
-        k: int = 20,
-        *,
-        on_unknown: OnUnknown = "raise",
-        filter: str | Expression | None = None,  # noqa: A002 (as in Query)
+        self, item_ids: Ids, query: Query | int | None = None, **options: Unpack[QueryOptions]
     ) -> Recommendations:
         """The k items most similar to each given one, without the item itself.
 
         The columns are item_id, similar_id, score and rank, and similar_name where there are
-        names. An unknown item has nothing to fall back on: it is left out, or refused. A filter
-        is that of a `Query`: of what is listed, not of what is asked about.
+        names. The query is about what is listed, not about what is asked about: `exclude_seen`
+        leaves out the item itself, which stands for a history where rules ask for one. An unknown
+        item has nothing to fall back on: it is left out, or refused.
         """
-        query = Query(k, on_unknown=on_unknown, filter=filter)
-        items = known_indices(item_ids, self.items, on_unknown=on_unknown)
-        allow = query.resolve([], users=self.users, filters=self.filters).allow
-        rank = Exact(self._length(query))
-        ranking = rank(self.similarity, items, seen=identity_pairs(len(self.items)), allow=allow)
+        asked = Query.of(query, **options)
+        items = known_indices(item_ids, self.items, on_unknown=asked.on_unknown)
+        found = asked.resolve([], users=self.users, filters=self.filters)._replace(users=items)
+        itself = identity_pairs(len(self.items))
+        blocks = self._ranked(asked, found, self.similarity, itself)
+        ranking = Ranking.of(blocks, items, self._length(asked))
         return Recommendations.of(
             ranking, self.items.ids[items], self.items, query="item", answer="similar"
         )

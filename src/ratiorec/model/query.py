@@ -31,6 +31,8 @@ class QueryOptions(TypedDict, total=False):
     memory_mb: float
     rules: Rules | None
     filter: str | Expression | None
+    attributes: str | Iterable[str]
+    max_cold: int | None
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,8 @@ class Query:
         rules: What else is wanted of a list: limits, pins, boosts, diversity, calibration.
         filter: List only items of which this expression over their attributes is true, such as
             `kind in ["tea", "jam"] and price < 50`.
+        attributes: What is told of each listed item: these attributes, or "all".
+        max_cold: Items without pairs in a list, at most.
     """
 
     k: int = 20
@@ -59,6 +63,8 @@ class Query:
     memory_mb: float = 512
     rules: Rules | None = None
     filter: str | Expression | None = None
+    attributes: str | Iterable[str] = ()
+    max_cold: int | None = None
 
     def __post_init__(self) -> None:
         require_range("k", self.k, at_least=1, what="k must be positive")
@@ -72,6 +78,7 @@ class Query:
             object.__setattr__(self, name, None if ids is None else tuple(_listed(ids)))
         if isinstance(self.filter, str):
             object.__setattr__(self, "filter", Expression.parse(self.filter))
+        object.__setattr__(self, "attributes", tuple(_listed(self.attributes)))
 
     @classmethod
     def of(cls, query: Query | int | None = None, **options: Unpack[QueryOptions]) -> Query:

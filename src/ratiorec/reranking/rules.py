@@ -73,6 +73,16 @@ class Rules:
     def __bool__(self) -> bool:
         return self != Rules()
 
+    @property
+    def n_rules(self) -> int:
+        """Rules of all sorts that have a name or a place."""
+        return sum(map(len, (self.limits, self.apart, self.pins, self.boosts, self.calibration)))
+
+    @property
+    def conditions(self) -> list[Expression]:
+        """The expressions of the boosts."""
+        return [Expression.parse(text, where="rules.boosts") for text, _ in pairs(self.boosts)]
+
     def _keep(
         self, name: str, key: Callable[[Any, str], Any], value: Callable[[Any, str], Any]
     ) -> None:

@@ -14,6 +14,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.rules import folded
+from ratiorec.model.query import Query
 from ratiorec.scorers.blend import Blend, standardise
 from ratiorec.scorers.factors import InnerProduct
 from ratiorec.scorers.scorer import Indices, UserItems
@@ -23,13 +24,15 @@ from ratiorec.serve.ranking import Id, ServedQuery, rows_by_query
 from ratiorec.serve.service import Service
 
 POINTS = 2000  # more would hide one another on a map
+Told = Sequence[str] | None
+"""The attributes that are told of each item."""
 _MANY_ROWS = 1000  # writing so many as JSON would keep other requests waiting
 
 
 async def lists_of_users(
     service: Service, asked: ServedQuery, user_ids: Sequence[Id]
-) -> list[dict[str, Any]]:
-    """The list of each user in the order asked for; unknown ones as the query says."""
+) -> list[dict[str, Any] | None]:
+    """The list of each user; of unknown ones as the query says, None where they are left out."""
     users, on_unknown = asked.model.artifact.users, asked.query.on_unknown
     found = users.indices(user_ids, on_unknown=on_unknown)
     known = dict(zip(user_ids, found.tolist(), strict=True))
@@ -38,14 +41,29 @@ async def lists_of_users(
     }
     unknown = [user for user, index in known.items() if index < 0]
     lists = await service.queue.lists(asked, [native[u] for u, i in known.items() if i >= 0])
-    if on_unknown == "skip":
-        user_ids = [user for user in user_ids if known[user] >= 0]
-    else:
+    if on_unknown != "skip":
         lists |= await service.queue.lists(replace(asked, of_unknown_users=True), unknown)
     return [
         {"user_id": native[user], **_marked(known[user] < 0), "items": lists.get(native[user], [])}
+        if known[user] >= 0 or on_unknown != "skip"
+        else None
         for user in user_ids
     ]
+
+
+async def lists_by_variant(
+    service: Service, query: Query, user_ids: Sequence[Id], models: Sequence[Served]
+) -> dict[str, Any]:
+    """The answer about several users, each of whom has a model; lists in the order asked for."""
+    lists: list[dict[str, Any] | None] = [None] * len(user_ids)
+    for model in (once := dict.fromkeys(models)):
+        places = [place for place, one in enumerate(models) if one is model]
+        asked = ServedQuery(model, query)
+        found = await lists_of_users(service, asked, [user_ids[place] for place in places])
+        for place, row in zip(places, found, strict=True):
+            lists[place] = row if row is None or len(once) == 1 else model.name | row
+    name = models[0].name if len(once) == 1 else dict.fromkeys(models[0].name)
+    return name | {"lists": [row for row in lists if row is not None]}
 
 
 def _marked(is_fallback: bool) -> dict[str, bool]:
@@ -82,11 +100,11 @@ def _is_nobodys(asked: ServedQuery, history: Sequence[Id]) -> bool:
     return on_unknown == "fallback" and not (items.indices(history, on_unknown="skip") >= 0).any()
 
 
-def similar_items(model: Served, item_id: Id, k: int) -> dict[str, Any]:
+def similar_items(model: Served, item_id: Id, query: Query) -> dict[str, Any]:
     """The items most like one, under the id that the model has for it."""
     index = int(model.artifact.items.indices([item_id])[0])
     native = native_id(model.artifact.items, index)
-    rows = rows_by_query(model.artifact.similar([native], k))
+    rows = rows_by_query(model.artifact.similar([native], query))
     return {"item_id": native, "items": rows.get(native, [])}
 
 
@@ -97,9 +115,9 @@ def native_id(vocabulary: Vocabulary, index: int) -> Id:
     return native
 
 
-def found_items(model: Served, query: str, k: int) -> list[dict[str, Any]]:
+def found_items(model: Served, query: str, k: int, told: Told = None) -> list[dict[str, Any]]:
     """The items that a search finds."""
-    return named_items(model.artifact.items, model.catalogue.find(query, k))
+    return named_items(model.artifact, model.catalogue.find(query, k), told)
 
 
 def found_users(model: Served, query: str, k: int) -> list[dict[str, Any]]:
@@ -111,16 +129,16 @@ def found_users(model: Served, query: str, k: int) -> list[dict[str, Any]]:
     return [{"user_id": u, "n_items": n} for u, n in zip(user_ids, n_items, strict=True)]
 
 
-def history_of(model: Served, user_id: Id, k: int) -> dict[str, Any]:
+def history_of(model: Served, user_id: Id, k: int, told: Told = None) -> dict[str, Any]:
     """The items that a user had in training, how many they are, and the first k of them."""
     artifact = model.artifact
     user = int(artifact.users.indices([user_id])[0])
     start, end = artifact.seen.indptr[user : user + 2].tolist()
-    rows = named_items(artifact.items, artifact.seen.indices[start : min(end, start + k)].tolist())
+    rows = named_items(artifact, artifact.seen.indices[start : min(end, start + k)].tolist(), told)
     return {"user_id": native_id(artifact.users, user), "n_items": end - start, "items": rows}
 
 
-def placed_items(model: Served, item_ids: Sequence[Id] | None) -> dict[str, Any]:
+def placed_items(model: Served, item_ids: Sequence[Id] | None, told: Told = None) -> dict[str, Any]:
     """The places of these items on the map, or of those with most users."""
     items, item_map = model.artifact.items, model.artifact.item_map
     if item_map is None:
@@ -136,7 +154,7 @@ def placed_items(model: Served, item_ids: Sequence[Id] | None) -> dict[str, Any]
         if item_ids is None
         else items.indices(item_ids).tolist()
     )
-    rows = named_items(items, listed)
+    rows = named_items(model.artifact, listed, told)
     places = item_map.places[listed].astype(np.float64).round(4)  # without a float32's tail
     for row, (x, y) in zip(rows, places.tolist(), strict=True):
         row |= {"x": x, "y": y}
@@ -144,18 +162,24 @@ def placed_items(model: Served, item_ids: Sequence[Id] | None) -> dict[str, Any]
     return {"n_items": len(items), "shown": item_map.shown, **figures, "items": rows}
 
 
-def named_items(items: Vocabulary, found: Sequence[int]) -> list[dict[str, Any]]:
-    """Items by their indices, with their names where there are any."""
+def named_items(
+    artifact: Artifact, found: Sequence[int], told: Told = None
+) -> list[dict[str, Any]]:
+    """Items by their indices, with names where there are any, and the attributes asked for."""
+    items = artifact.items
     rows: list[dict[str, Any]] = [{"item_id": item_id} for item_id in items.ids[found].tolist()]
     if items.names is not None:
         for row, name in zip(rows, items.names[found].tolist(), strict=True):
             row["item_name"] = name
+    if told:
+        table = artifact.item_table.only(told, where="attributes")
+        for row, attributes in zip(rows, table.rows(found), strict=True):
+            row["attributes"] = attributes
     return rows
 
 
-async def as_json(model: Served, content: dict[str, Any], *, n_rows: int) -> PlainJSON:
-    """The answer of a model, named by its version; a long one is written in a thread."""
-    content = {"model": model.version} | content
+async def as_json(content: dict[str, Any], *, n_rows: int) -> PlainJSON:
+    """An answer; a long one is written in a thread."""
     if n_rows <= _MANY_ROWS:
         return PlainJSON(content)
     answer = PlainJSON({})
@@ -193,10 +217,10 @@ async def contributions(
     score, *without = await service.queue.fold_ins(scores, [-1, *range(len(found))])
     parts = [
         {**row, "contribution": score - rest}
-        for row, rest in zip(named_items(items, found), without, strict=True)
+        for row, rest in zip(named_items(model.artifact, found), without, strict=True)
     ]
     parts.sort(key=lambda part: -part["contribution"])
-    answer = {**named_items(items, [wanted])[0], "score": score, "history": parts}
+    answer = {**named_items(model.artifact, [wanted])[0], "score": score, "history": parts}
     if isinstance(model.artifact.scorer, Blend):
         of = partial(_shares, model.artifact, np.array(found), wanted)
         answer["members"] = await service.queue.call(of)

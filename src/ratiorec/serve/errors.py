@@ -16,11 +16,14 @@ from starlette.responses import Response
 from ratiorec.errors import ConfigError, DataError, ModelError, RatiorecError, UnknownIdError
 from ratiorec.serve.schemas import (
     HistoryQuery,
-    LengthQuery,
+    ItemSearchQuery,
     MapQuery,
+    NoQuery,
     RecommendRequest,
     SearchQuery,
+    SimilarQuery,
     UserQuery,
+    VariantQuery,
     WhyRequest,
 )
 
@@ -112,14 +115,18 @@ BODIES: Mapping[str, type[BaseModel]] = MappingProxyType(
 QUERIES: Mapping[str, type[BaseModel]] = MappingProxyType(
     {
         "/v1/recommend/{user}": UserQuery,
-        "/v1/similar/{item}": LengthQuery,
+        "/v1/recommend": NoQuery,
+        "/v1/similar/{item}": SimilarQuery,
         "/v1/users/{user}/history": HistoryQuery,
         "/v1/map": MapQuery,
-        "/v1/items": SearchQuery,
+        "/v1/items": ItemSearchQuery,
         "/v1/users": SearchQuery,
+        "/v1/why": NoQuery,
+        "/v1/model": VariantQuery,
+        "/v1/reload": VariantQuery,
     }
 )
-"""What stands behind the question mark of the others."""
+"""What may stand behind the question mark."""
 _AROUND = 20  # characters of a body shown on either side of where it stops to be JSON
 
 # by the checker's name of the fault, given its particulars
@@ -127,18 +134,25 @@ _WANTED: Mapping[str, Callable[[Mapping[str, Any]], str]] = MappingProxyType(
     {
         "bool_parsing": lambda _: "true or false",
         "bool_type": lambda _: "true or false",
-        "greater_than_equal": lambda told: f"{told['ge']} or more",
+        "float_parsing": lambda _: "a number",
+        "float_type": lambda _: "a number",
+        "greater_than_equal": lambda told: f"{told['ge']:g} or more",
         "int_from_float": lambda _: "a whole number",
         "int_parsing": lambda _: "a whole number",
         "int_parsing_size": lambda _: "a whole number of fewer digits",
         "int_type": lambda _: "a whole number",
+        "less_than_equal": lambda told: f"{told['le']:g} or less",
         "list_type": lambda _: "a list",
         "literal_error": lambda told: str(told["expected"]),
+        "string_type": lambda _: "text",
         "string_too_long": lambda told: f"at most {told['max_length']:,} characters",
         "too_long": lambda told: f"a list of at most {told['max_length']:,}",
         "too_short": lambda told: f"a list of {told['min_length']:,} or more",
         "value_error": lambda told: str(told["error"]),
     }
+)
+_EITHER = MappingProxyType(
+    {("int_type", "int"): "a whole number or text", ("string_type", "str"): "text or a table"}
 )
 
 
@@ -148,14 +162,14 @@ def refusal_of(error: RequestValidationError, route: str) -> RefusedError:
     if first["type"] == "json_invalid":
         return _no_json(str(error.body), first["loc"][1], first["ctx"]["error"], route)
     place = list(first["loc"])
-    # an id may be either, and the checker tells first why it is not the one
-    is_id = first["type"] == "int_type" and place[-1] == "int"
+    # where a value may be of two types the checker tells first why it is not of the one
+    either = _EITHER.get((first["type"], place[-1]))
     return RefusedError(
         "the request is not valid",
         status=422,
-        where=" ".join(map(str, place[:-1] if is_id else place)),
+        where=" ".join(map(str, place[:-1] if either else place)),
         found="nothing" if first["input"] is None else shortened(first["input"]),
-        wanted="a whole number or text" if is_id else _wanted(first, route),
+        wanted=either or _wanted(first, route),
     )
 
 
@@ -176,7 +190,8 @@ def _wanted(first: Mapping[str, Any], route: str) -> str:
         return f"{_object_like(route)}, with Content-Type: application/json"
     if kind == "extra_forbidden":
         if place[0] == "query":
-            return f"only the parameters {', '.join(QUERIES[route].model_fields)}"
+            known = ", ".join(QUERIES[route].model_fields)
+            return f"only the parameters {known}" if known else "no parameter, but fields in JSON"
         return f"only the fields {', '.join(BODIES[route].model_fields)}"
     if kind == "missing":
         return f"the field {place[-1]}" + (f", as in {_examples(route)}" if route in BODIES else "")

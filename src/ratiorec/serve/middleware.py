@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ratiorec.serve.errors import RefusedError, as_response, fault
 from ratiorec.serve.security import HEADERS
-from ratiorec.serve.service import EVENTS, Limits, Service, log_request
+from ratiorec.serve.service import ANSWERED_BY, EVENTS, Limits, Service, log_request
 
 _DISCARDED = 8  # so many times the limit is read and forgotten, for the client to hear the answer
 
@@ -162,7 +162,10 @@ class Observed:
     def _note(self, scope: Scope, answer: _Answer, request_id: str, seconds: float) -> None:
         route = getattr(scope.get("route"), "path_format", "unmatched")
         method, status = scope["method"], answer.status
-        self.service.metrics.count(route=route, method=method, status=status, seconds=seconds)
+        model, variant = self._answered_by(scope)
+        self.service.metrics.count(
+            route=route, method=method, status=status, seconds=seconds, variant=variant or ""
+        )
         parts: dict[str, Any] = {
             "id": request_id,
             "method": method if method.isalpha() and len(method) < 10 else "other",
@@ -170,7 +173,8 @@ class Observed:
             "status": status,
             "ms": round(seconds * 1000, 2),
             "bytes": answer.n_bytes,
-            "model": self.service.models.current.version,
+            "model": model,
+            "variant": variant,
         }
         content = {
             "path": scope["path"],
@@ -178,6 +182,15 @@ class Observed:
             "client": scope["client"][0] if scope.get("client") else None,
         }
         log_request(status, parts, content)
+
+    def _answered_by(self, scope: Scope) -> tuple[str | None, str | None]:
+        """Version and variant, where it was one model; one that is alone is always the one."""
+        models = self.service.models
+        found = set(scope.get(ANSWERED_BY, ())) or {*([models.first.current] * (len(models) == 1))}
+        if len(found) != 1:
+            return None, None
+        (model,) = found
+        return model.version, model.variant
 
 
 async def _answer_at_the_end(scope: Scope, receive: Receive, answer: _Answer) -> None:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from ratiorec.catalogue.filters import read_filters
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import ModelError
+from ratiorec.errors import ConfigError, ModelError
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.store import header_bytes, parts_are_whole
+from ratiorec.reranking.rules import Rules, read_rules
 from ratiorec.scorers import Indices
 from ratiorec.scorers.scorer import UserItems
 
@@ -125,13 +128,47 @@ class Directory:
         return list(islice(dict.fromkeys(islice(found, 4 * k)), k))
 
 
+@dataclass(frozen=True)
+class RequestNames:
+    """What requests may ask for by a name: filters, and sets of rules."""
+
+    filters: Mapping[str, str] = field(default_factory=dict)
+    rules: Mapping[str, Rules] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, filters: Path | None, rules: Path | None) -> RequestNames:
+        """The names in these files, where there are files."""
+        return cls(read_filters(filters) if filters else {}, read_rules(rules) if rules else {})
+
+    def given_to(self, artifact: Artifact) -> Artifact:
+        """The model with the named filters, once it can do all that has a name.
+
+        Raises:
+            ConfigError: Its items have no such columns, or not of the right kind.
+        """
+        named = artifact.with_filters(self.filters)
+        for name, rules in self.rules.items():
+            try:
+                named.recommend(named.users.ids[:1], 1, rules=rules)
+            except ConfigError as error:
+                error.where = f"[{name}] {error.where}"
+                raise
+        return named
+
+
 @dataclass(frozen=True, eq=False)
 class Served:
-    """A model that has shown that it ranks, and the version under which it is known."""
+    """A model that has shown that it ranks, and the version and variant as which it is known."""
 
     artifact: Artifact
     version: str
+    variant: str = ""
     loaded_at: float = field(default_factory=time.time)
+
+    @property
+    def name(self) -> dict[str, Any]:
+        """What an answer says of the model that it comes from."""
+        return {"model": self.version} | ({"variant": self.variant} if self.variant else {})
 
     @cached_property
     def catalogue(self) -> Catalogue:
@@ -144,21 +181,37 @@ class Served:
         return Directory.of(self.artifact.users)
 
 
-def read_served(folder: Path) -> Served:
-    """Read a model and make a list or two with it, so that whatever lists need is there."""
+def read_served(folder: Path, variant: str = "", names: RequestNames | None = None) -> Served:
+    """Read a model and make a list or two with it, so that whatever lists need is there.
+
+    Raises:
+        ModelError: It is no whole model, or has not what the names are about.
+    """
     for _ in range(_MOST_READINGS):
         version = version_of(folder)
         artifact = Artifact.load(folder)
         if version == version_of(folder):
             with parts_are_whole(folder):
                 _make_lists(artifact)
-            return Served(artifact, version)
+            return Served(_named(artifact, names or RequestNames(), folder), version, variant)
     raise ModelError(
         "the model is replaced all the time",
         where=str(folder),
         found=f"another one after each of {_MOST_READINGS} readings",
         wanted="a model that stands still for a moment",
     )
+
+
+def _named(artifact: Artifact, names: RequestNames, folder: Path) -> Artifact:
+    try:
+        return names.given_to(artifact)
+    except ConfigError as error:
+        raise ModelError(
+            f"the model does not fit the filters and rules of the server: {error.what}",
+            where=f"{error.where}, {folder}",
+            found=error.found,
+            wanted=error.wanted,
+        ) from error
 
 
 def _make_lists(artifact: Artifact) -> None:
@@ -195,11 +248,16 @@ class ModelInUse:
     A request keeps the model it began with, so none sees half of each.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, variant: str = "", names: RequestNames | None = None) -> None:
         self.folder = folder
+        self.variant = variant
+        self._names = names
         self._replacing = threading.Lock()
         self._signature = signature_of(folder)
-        self._current = read_served(folder)
+        self._current = self._read()
+
+    def _read(self) -> Served:
+        return read_served(self.folder, self.variant, self._names)
 
     @property
     def current(self) -> Served:
@@ -216,5 +274,5 @@ class ModelInUse:
             if version_of(self.folder) == self._current.version:
                 Artifact.load(self.folder)  # the header alone does not tell of cut arrays
                 return False
-            self._current = read_served(self.folder)
+            self._current = self._read()
             return True

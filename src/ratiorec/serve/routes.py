@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -15,43 +15,49 @@ from fastapi.routing import APIRoute
 from starlette.convertors import PathConvertor, register_url_convertor
 
 from ratiorec import __version__
+from ratiorec.model.query import Query
+from ratiorec.reranking.rules import Rules, named_rules
 from ratiorec.serve.answers import (
     as_json,
     contributions,
     found_items,
     found_users,
     history_of,
+    lists_by_variant,
     lists_of_histories,
     lists_of_users,
     placed_items,
     similar_items,
 )
 from ratiorec.serve.errors import PlainJSON, RefusedError
-from ratiorec.serve.ranking import ServedQuery
+from ratiorec.serve.models import Served
+from ratiorec.serve.ranking import Id, ServedQuery
 from ratiorec.serve.schemas import (
     Card,
     Health,
     HistoryOfUser,
     HistoryQuery,
     Items,
-    LengthQuery,
+    ItemSearchQuery,
     ManyLists,
     Map,
     MapQuery,
+    NoQuery,
     OneList,
     Problem,
-    QueryFields,
     RecommendRequest,
     Reloaded,
     SearchQuery,
     SimilarItems,
+    SimilarQuery,
     UserQuery,
     Users,
+    VariantQuery,
     Why,
     WhyRequest,
 )
 from ratiorec.serve.security import RELOAD, require_admin, require_user_search
-from ratiorec.serve.service import CONTENT_TYPE, Service
+from ratiorec.serve.service import ANSWERED_BY, CONTENT_TYPE, Service
 
 
 class _AnyText(PathConvertor):
@@ -106,7 +112,42 @@ async def _service(request: Request) -> Service:  # not async, it would cost a t
     return service
 
 
+@dataclass(frozen=True)
+class Answering:
+    """A request that is being answered: the service, and which models have answered it."""
+
+    service: Service
+    models: list[Served]
+
+    def model(self, variant: str | None = None, identifier: Id | None = None) -> Served:
+        """The model of a variant, or of the one that an id gets, or of the first."""
+        model = self.service.models.model_for(variant, identifier)
+        self.models.append(model)
+        return model
+
+    def query(self, fields: UserQuery | RecommendRequest, n_lists: int) -> Query:
+        """The query, within the limits of this server."""
+        query = fields.query(self._rules(fields))
+        self.service.limits.check_query(query, n_lists)
+        return query
+
+    def _rules(self, fields: UserQuery | RecommendRequest) -> Rules:
+        """A set of rules of this server, or what the request brings, with its own diversity."""
+        if isinstance(fields.rules, str):
+            rules = named_rules(self.service.names.rules, fields.rules, where="rules")
+        else:
+            rules = Rules.from_table(fields.rules or {}, where="rules")
+            self.service.limits.check_rules(rules)
+        return rules if fields.diversity is None else replace(rules, diversity=fields.diversity)
+
+
+async def _answering(request: Request) -> Answering:
+    return Answering(await _service(request), request.scope.setdefault(ANSWERED_BY, []))
+
+
 Uses = Annotated[Service, Depends(_service)]
+Asking = Annotated[Answering, Depends(_answering)]
+Nothing = Annotated[NoQuery, InQuery()]
 User = Annotated[str, InPath(description="User id.", examples=["ada"])]
 Item = Annotated[str, InPath(description="Item id.", examples=["tea"])]
 
@@ -116,108 +157,138 @@ def _described(answer: type, *refusals: int) -> dict[int | str, dict[str, Any]]:
 
 
 @router.get("/v1/recommend/{user:id}", responses=_described(OneList, 404, 422, 429, 503))
-async def recommend(service: Uses, user: User, fields: Annotated[UserQuery, InQuery()]) -> Response:
+async def recommend(
+    asking: Asking, user: User, fields: Annotated[UserQuery, InQuery()]
+) -> Response:
     """The best items for one user."""
-    asked = _asked(service, fields, 1)
-    (row,) = await lists_of_users(service, asked, [user])
-    return await as_json(asked.model, row, n_rows=fields.k)
+    query = asking.query(fields, 1)
+    model = asking.model(fields.variant, user)
+    (row,) = await lists_of_users(asking.service, ServedQuery(model, query), [user])
+    assert row is not None  # nobody is left out here
+    return await as_json(model.name | row, n_rows=fields.k)
 
 
 @router.post("/v1/recommend", responses=_described(ManyLists, 404, 408, 413, 422, 429, 503))
-async def recommend_many(service: Uses, fields: RecommendRequest) -> Response:
+async def recommend_many(asking: Asking, fields: RecommendRequest, _: Nothing) -> Response:
     """The best items for several users, or for histories that the model has never seen."""
-    n_lists = len(fields.users or fields.histories or [])
-    service.limits.check_histories(fields.histories or [])
-    asked = _asked(service, fields, n_lists)
+    service, histories = asking.service, fields.histories or []
+    n_lists = len(fields.users or histories)
+    service.limits.check_histories(histories)
+    query = asking.query(fields, n_lists)
     if fields.users is not None:
-        lists = await lists_of_users(service, asked, fields.users)
+        models = [asking.model(fields.variant, user) for user in fields.users]
+        found = await lists_by_variant(service, query, fields.users, models)
     else:
-        lists = await lists_of_histories(service, asked, fields.histories or [])
-    return await as_json(asked.model, {"lists": lists}, n_rows=fields.k * n_lists)
+        model = asking.model(fields.variant, fields.visitor)
+        lists = await lists_of_histories(service, ServedQuery(model, query), histories)
+        found = model.name | {"lists": lists}
+    return await as_json(found, n_rows=fields.k * n_lists)
 
 
 @router.get("/v1/similar/{item:id}", responses=_described(SimilarItems, 404, 422, 429, 503))
-async def similar(service: Uses, item: Item, fields: Annotated[LengthQuery, InQuery()]) -> Response:
+async def similar(
+    asking: Asking, item: Item, fields: Annotated[SimilarQuery, InQuery()]
+) -> Response:
     """The items nearest to one item."""
-    model = service.models.current
-    service.limits.check_length(fields.k)
-    found = await service.queue.call(partial(similar_items, model, item, fields.k))
-    return await as_json(model, found, n_rows=fields.k)
+    query, model = fields.query(), asking.model(fields.variant)
+    asking.service.limits.check_query(query)
+    found = await asking.service.queue.call(partial(similar_items, model, item, query))
+    return await as_json(model.name | found, n_rows=fields.k)
 
 
 @router.get("/v1/users/{user:id}/history", responses=_described(HistoryOfUser, 404, 422, 503))
 async def history(
-    service: Uses, user: User, fields: Annotated[HistoryQuery, InQuery()]
+    asking: Asking, user: User, fields: Annotated[HistoryQuery, InQuery()]
 ) -> Response:
     """The items that a user had in training."""
-    model = service.models.current
-    service.limits.check_length(fields.k)
-    return await as_json(model, history_of(model, user, fields.k), n_rows=fields.k)
+    model = asking.model(fields.variant, user)
+    asking.service.limits.check_length(fields.k)
+    found = history_of(model, user, fields.k, fields.attributes)
+    return await as_json(model.name | found, n_rows=fields.k)
 
 
 @router.post("/v1/why", responses=_described(Why, 404, 408, 413, 422, 429, 503))
-async def why(service: Uses, asked: WhyRequest) -> Response:
+async def why(asking: Asking, asked: WhyRequest, _: Nothing) -> Response:
     """What each item of a history adds to the score of an item, by leaving it out."""
-    model = service.models.current
-    service.limits.check_why(asked.history)
-    found = await contributions(service, model, asked.history, asked.item)
-    return await as_json(model, found, n_rows=len(asked.history))
+    model = asking.model(asked.variant)
+    asking.service.limits.check_why(asked.history)
+    found = await contributions(asking.service, model, asked.history, asked.item)
+    return await as_json(model.name | found, n_rows=len(asked.history))
 
 
 @router.get("/v1/map", responses=_described(Map, 404, 422, 429, 503))
-async def item_map(service: Uses, fields: Annotated[MapQuery, InQuery()]) -> Response:
+async def item_map(asking: Asking, fields: Annotated[MapQuery, InQuery()]) -> Response:
     """Where items lie on a plane: those with most users, or those asked for."""
-    model = service.models.current
-    service.limits.check_listed(fields.item, "item")
-    found = await service.queue.call(partial(placed_items, model, fields.item))
-    return await as_json(model, found, n_rows=len(found["items"]))
+    model = asking.model(fields.variant)
+    asking.service.limits.check_listed(fields.item, "item")
+    work = partial(placed_items, model, fields.item, fields.attributes)
+    found = await asking.service.queue.call(work)
+    return await as_json(model.name | found, n_rows=len(found["items"]))
 
 
 @router.get("/v1/items", responses=_described(Items, 422, 429, 503))
-async def items(service: Uses, fields: Annotated[SearchQuery, InQuery()]) -> Response:
+async def items(asking: Asking, fields: Annotated[ItemSearchQuery, InQuery()]) -> Response:
     """Items by a part of their id or name, those with most users first."""
-    model = service.models.current
-    service.limits.check_length(fields.k)
-    found = await service.queue.call(partial(found_items, model, fields.query, fields.k))
-    return await as_json(model, {"items": found}, n_rows=fields.k)
+    model = asking.model(fields.variant)
+    asking.service.limits.check_length(fields.k)
+    work = partial(found_items, model, fields.query, fields.k, fields.attributes)
+    found = await asking.service.queue.call(work)
+    return await as_json(model.name | {"items": found}, n_rows=fields.k)
 
 
 @router.get("/v1/users", responses=_described(Users, 403, 422, 429, 503))
-async def users(service: Uses, fields: Annotated[SearchQuery, InQuery()]) -> Response:
+async def users(asking: Asking, fields: Annotated[SearchQuery, InQuery()]) -> Response:
     """Users by a part of their id, where the server was started with --user-search."""
-    model = service.models.current
-    require_user_search(is_on=service.user_search)
-    service.limits.check_length(fields.k)
-    found = await service.queue.call(partial(found_users, model, fields.query, fields.k))
-    return await as_json(model, {"users": found}, n_rows=fields.k)
+    require_user_search(is_on=asking.service.user_search)
+    model = asking.model(fields.variant)
+    asking.service.limits.check_length(fields.k)
+    found = await asking.service.queue.call(partial(found_users, model, fields.query, fields.k))
+    return await as_json(model.name | {"users": found}, n_rows=fields.k)
 
 
-@router.get("/v1/model", responses=_described(Card))
-async def model_card(service: Uses) -> Response:
-    """The model card of the model in use, and the limits of this server."""
-    model = service.models.current
+@router.get("/v1/model", responses=_described(Card, 422))
+async def model_card(asking: Asking, fields: Annotated[VariantQuery, InQuery()]) -> Response:
+    """The model card of the model in use, and what this server allows."""
+    service, model = asking.service, asking.model(fields.variant)
+    artifact = model.artifact
     return PlainJSON(
         {
             "model": model.version,
-            "kind": model.artifact.scorer.kind,
-            "n_users": len(model.artifact.users),
-            "n_items": len(model.artifact.items),
+            "variant": model.variant,
+            "variants": service.models.describe(),
+            "kind": artifact.scorer.kind,
+            "n_users": len(artifact.users),
+            "n_items": len(artifact.items),
+            "n_cold_items": int(artifact.cold_items.sum()),
+            "attributes": {"items": artifact.item_table.kinds, "users": artifact.user_table.kinds},
+            "filters": dict(service.names.filters),
+            "rules": list(service.names.rules),
             "loaded_at": model.loaded_at,
             "ratiorec": __version__,
-            "settings": dict(model.artifact.settings),
-            "card": dict(model.artifact.card),
+            "settings": dict(artifact.settings),
+            "card": dict(artifact.card),
+            "members": list(artifact.card.get("members") or ()),
             "limits": asdict(service.limits),
             "user_search": service.user_search,
         }
     )
 
 
-@operations.post(RELOAD, responses=_described(Reloaded, 403, 409))
-async def reload(service: Uses, request: Request) -> Response:
-    """Take the model that the folder holds now; one that is broken is refused."""
+@operations.post(RELOAD, responses=_described(Reloaded, 403, 409, 422))
+async def reload(
+    service: Uses, request: Request, fields: Annotated[VariantQuery, InQuery()]
+) -> Response:
+    """Take the models that the folders hold now; one that is broken is refused."""
     require_admin(service.admin, request.headers)
-    is_new = await service.reload()
-    return PlainJSON({"model": service.models.current.version, "swapped": is_new})
+    all_or_one = fields.variant is None
+    models = list(service.models) if all_or_one else [service.models.named(str(fields.variant))]
+    outcomes = await service.reload_all(models)
+    rows = [
+        {"name": one.variant, "model": one.current.version, "swapped": is_new}
+        for one, is_new in zip(models, outcomes, strict=True)
+    ]
+    answer = {"model": rows[0]["model"], "swapped": any(outcomes), "variants": rows}
+    return PlainJSON(answer)
 
 
 @operations.get("/health/live", responses={200: {"model": Health}})
@@ -244,10 +315,3 @@ async def ready(service: Uses) -> Response:
 async def metrics(service: Uses) -> Response:
     """Figures for Prometheus."""
     return Response(service.metrics.exposed(), media_type=CONTENT_TYPE)
-
-
-def _asked(service: Service, fields: QueryFields, n_lists: int) -> ServedQuery:
-    """The query for the model in use, within the limits of this server."""
-    query = fields.query()
-    service.limits.check_query(query, n_lists)
-    return ServedQuery(service.models.current, query)

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
 from ratiorec.model.query import Query
+from ratiorec.reranking.rules import Rules
 
 Id = StrictInt | StrictStr
 Ids = Annotated[list[Id], Field(max_length=100_000)]
@@ -16,6 +17,27 @@ _MODEL = "9f2c1f0b6f5d4c3a"
 
 def _examples(*examples: dict[str, Any]) -> ConfigDict:
     return ConfigDict(json_schema_extra={"examples": list(examples)})
+
+
+Variant = Annotated[
+    str | None,
+    Field(
+        max_length=64,
+        description="The model of this variant; otherwise that of the user or visitor, or the "
+        "first. GET /v1/model lists them.",
+    ),
+]
+Told = Annotated[
+    list[str] | None,
+    Field(max_length=100, description='Attributes to tell of each item; "all" for all there are.'),
+]
+Filter = Annotated[
+    str | None,
+    Field(
+        description="Only items of which this expression is true; @name is a filter of the server.",
+        examples=['kind in ["tea", "jam"] and price < 50'],
+    ),
+]
 
 
 class QueryFields(BaseModel):
@@ -32,10 +54,23 @@ class QueryFields(BaseModel):
             "items that have most users."
         ),
     ] = "raise"
+    filter: Filter = None
+    attributes: Told = None
+    max_cold: Annotated[
+        int | None, Field(ge=0, description="Items that nobody has had, at most.")
+    ] = None
 
-    def query(self) -> Query:
-        """The query with these options."""
-        return Query(**{name: getattr(self, name) for name in QueryFields.model_fields})
+    diversity: Annotated[
+        float | None,
+        Field(ge=0, le=1, description="From the best scores to unlike items; before the rules."),
+    ] = None
+    variant: Variant = None
+
+    def query(self, rules: Rules) -> Query:
+        """The query with these options and rules."""
+        names = QueryFields.model_fields.keys() - {"diversity", "variant", "attributes"}
+        options = {name: getattr(self, name) for name in names}
+        return Query(**options, attributes=self.attributes or (), rules=rules)
 
 
 class UserQuery(QueryFields):
@@ -46,22 +81,50 @@ class UserQuery(QueryFields):
     on_unknown: Annotated[
         Literal["raise", "fallback"], Field(description="An unknown user: 404, or the popular.")
     ] = "raise"
+    rules: Annotated[
+        str | None, Field(max_length=200, description="A set of rules of the server, by its name.")
+    ] = None
 
 
-class LengthQuery(BaseModel):
-    """The parameter of a request for the first of many."""
+class NoQuery(BaseModel):
+    """The parameters of an address that has none."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class VariantQuery(NoQuery):
+    """The parameter of a request to one of several models."""
+
+    variant: Variant = None
+
+
+class LengthQuery(VariantQuery):
+    """The parameters of a request for the first of many."""
 
     k: Annotated[int, Field(ge=1, description="How many at most; GET /v1/model has the limit.")] = (
         20
     )
 
 
+class SimilarQuery(LengthQuery):
+    """The parameters of a request for similar items."""
+
+    allow: Annotated[Listed, Field(description="List only these items.")] = None
+    deny: Annotated[Listed, Field(description="List none of these items.")] = None
+    filter: Filter = None
+    attributes: Told = None
+
+    def query(self) -> Query:
+        """The query with these options."""
+        told = self.attributes or ()
+        return Query(self.k, allow=self.allow, deny=self.deny, filter=self.filter, attributes=told)
+
+
 class HistoryQuery(LengthQuery):
-    """The parameter of a request for the items that a user had."""
+    """The parameters of a request for the items that a user had."""
 
     k: Annotated[int, Field(ge=1, description="Items at most; GET /v1/model has the limit.")] = 100
+    attributes: Told = None
 
 
 class SearchQuery(LengthQuery):
@@ -72,12 +135,17 @@ class SearchQuery(LengthQuery):
     ] = ""
 
 
-class MapQuery(BaseModel):
-    """The parameter of a request for places on the map."""
+class ItemSearchQuery(SearchQuery):
+    """The parameters of a search for items."""
 
-    model_config = ConfigDict(extra="forbid")
+    attributes: Told = None
+
+
+class MapQuery(VariantQuery):
+    """The parameters of a request for places on the map."""
 
     item: Annotated[list[str] | None, Field(description="Item ids; repeat the parameter.")] = None
+    attributes: Told = None
 
 
 class RecommendRequest(QueryFields):
@@ -89,16 +157,29 @@ class RecommendRequest(QueryFields):
         {"histories": [["tea", "jam"], ["oats"]], "k": 20, "on_unknown": "skip"},
     )
 
+    rules: Annotated[
+        str | dict[str, Any] | None,
+        Field(description="A set of rules of the server by its name, or a table of rules."),
+    ] = None
     users: Annotated[Ids | None, Field(min_length=1, description="Ids of known users.")] = None
     histories: Annotated[
         list[Ids] | None,
         Field(min_length=1, description="The items of each user that was never seen."),
+    ] = None
+    visitor: Annotated[
+        str | None,
+        Field(
+            max_length=1000,
+            description="Whose histories these are, in any words: it always gets the same variant.",
+        ),
     ] = None
 
     @model_validator(mode="after")
     def _users_or_histories(self) -> Self:
         if (self.users is None) == (self.histories is None):
             raise ValueError("either users or histories, and not both")
+        if self.users is not None and self.visitor is not None:
+            raise ValueError("a visitor with histories; users are known by their ids")
         return self
 
 
@@ -111,6 +192,15 @@ class WhyRequest(BaseModel):
 
     history: Annotated[Ids, Field(min_length=1, description="The items of a user.")]
     item: Annotated[Id, Field(description="The item to be explained.")]
+    variant: Variant = None
+
+
+Attributes = Annotated[
+    dict[str, Any] | None, Field(description="What was asked for in `attributes`.")
+]
+Answering = Annotated[
+    str | None, Field(description="The variant whose model it is; only where models have names.")
+]
 
 
 class Ranked(BaseModel):
@@ -127,6 +217,7 @@ class Ranked(BaseModel):
             "popular, as nothing is known of the user."
         ),
     ]
+    attributes: Attributes = None
 
 
 Fallback = Annotated[
@@ -150,14 +241,20 @@ class OneList(BaseModel):
     )
 
     model: Annotated[str, Field(description="Version of the model that ranked.")]
+    variant: Answering = None
     user_id: int | str
     fallback: Fallback = None
     items: list[Ranked]
 
 
 class ListOfUser(BaseModel):
-    """A list, and whose it is: a user's, or that of the history at this place."""
+    """A list, and whose it is: a user's, or that of the history at this place.
 
+    Of several users each may have another variant; then every list says which.
+    """
+
+    model: str | None = None
+    variant: Answering = None
     user_id: int | str | None = None
     history: int | None = None
     fallback: Fallback = None
@@ -165,9 +262,13 @@ class ListOfUser(BaseModel):
 
 
 class ManyLists(BaseModel):
-    """Lists in the order in which they were asked for."""
+    """Lists in the order in which they were asked for.
 
-    model: str
+    Model and variant are null where the lists come from more than one.
+    """
+
+    model: str | None
+    variant: Answering = None
     lists: list[ListOfUser]
 
 
@@ -178,12 +279,14 @@ class Similar(BaseModel):
     similar_name: str | None = None
     score: float
     rank: int
+    attributes: Attributes = None
 
 
 class SimilarItems(BaseModel):
     """The items most like one item."""
 
     model: str
+    variant: Answering = None
     item_id: int | str
     items: list[Similar]
 
@@ -193,12 +296,14 @@ class Item(BaseModel):
 
     item_id: int | str
     item_name: str | None = None
+    attributes: Attributes = None
 
 
 class Items(BaseModel):
     """What a search found."""
 
     model: str
+    variant: Answering = None
     items: list[Item]
 
 
@@ -215,6 +320,7 @@ class Users(BaseModel):
     model_config = _examples({"model": _MODEL, "users": [{"user_id": "ada", "n_items": 2}]})
 
     model: str
+    variant: Answering = None
     users: list[User]
 
 
@@ -222,6 +328,7 @@ class HistoryOfUser(BaseModel):
     """What a user had in training: how many items, and the first of them."""
 
     model: str
+    variant: Answering = None
     user_id: int | str
     n_items: int
     items: list[Item]
@@ -245,6 +352,7 @@ class Why(Item):
     """The score of an item, and what each item of the history adds to it, the largest first."""
 
     model: str
+    variant: Answering = None
     score: float
     history: list[Contribution]
     members: Annotated[
@@ -267,6 +375,7 @@ class Map(BaseModel):
     """
 
     model: str
+    variant: Answering = None
     n_items: int
     shown: float
     neighbours_kept: float | None = None
@@ -274,10 +383,34 @@ class Map(BaseModel):
     items: list[Place]
 
 
+class VariantInUse(BaseModel):
+    """A variant: its share of users in percent, and the version of its model."""
+
+    name: str
+    share: float
+    model: str
+
+
+class Kinds(BaseModel):
+    """The attributes of items and of users, and of which kind each is."""
+
+    items: dict[str, str]
+    users: dict[str, str]
+
+
 class Card(BaseModel):
     """What is known about the model in use, and what this server allows."""
 
     model: str
+    variant: str
+    variants: list[VariantInUse]
+    attributes: Kinds
+    filters: Annotated[dict[str, str], Field(description="Expressions that have a name.")]
+    rules: Annotated[list[str], Field(description="Sets of rules that have a name.")]
+    n_cold_items: Annotated[int, Field(description="Items that nobody has had.")]
+    members: Annotated[
+        list[dict[str, Any]], Field(description="What an automatic choice was made of.")
+    ]
     kind: str
     n_users: int
     n_items: int
@@ -289,11 +422,20 @@ class Card(BaseModel):
     user_search: bool
 
 
+class ReloadedVariant(BaseModel):
+    """What became of one variant."""
+
+    name: str
+    model: str
+    swapped: bool
+
+
 class Reloaded(BaseModel):
-    """What became of a wish to reload."""
+    """What became of a wish to reload; the first model, and each."""
 
     model: str
     swapped: bool
+    variants: list[ReloadedVariant]
 
 
 class Problem(BaseModel):

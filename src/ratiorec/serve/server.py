@@ -78,7 +78,7 @@ def page_router(pages: Mapping[str, Page]) -> APIRouter:
     return router
 
 
-_ABOUT = """Recommendations from one model.
+_ABOUT = """Recommendations from one model, or from several variants that share the users.
 
 Every refusal is JSON in four parts: what is wrong, where, what was found there, and what would
 have been right. Every answer says which version of the model it comes from."""
@@ -89,9 +89,8 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        tasks = []
-        if watch_seconds is not None:
-            tasks.append(asyncio.create_task(service.watch(watch_seconds)))
+        watched = () if watch_seconds is None else service.models
+        tasks = [asyncio.create_task(service.watch(one, watch_seconds or 0)) for one in watched]
         try:
             yield
         finally:
@@ -225,6 +224,6 @@ def run(
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
     keep_little_memory()
-    log_event("started", address=address_of(listener), model=service.models.current.version)
+    log_event("started", address=address_of(listener), **service.models.versions())
     _DrainingServer(config, service, announce).run(sockets=[listener])
     log_event("ended")

@@ -25,13 +25,18 @@ from prometheus_client import (
 )
 
 from ratiorec import __version__
+from ratiorec.catalogue.expressions import Expression
 from ratiorec.errors import RatiorecError, require_range
 from ratiorec.model.query import Query
+from ratiorec.reranking.rules import Rules
 from ratiorec.serve.errors import RefusedError, four_parts
-from ratiorec.serve.models import ModelInUse, Served
+from ratiorec.serve.models import ModelInUse, RequestNames, Served
 from ratiorec.serve.ranking import RankingQueue
 from ratiorec.serve.security import Keys
+from ratiorec.serve.variants import Variants
 
+ANSWERED_BY = "ratiorec.models"
+"""Where in the scope of a request the models stand that it was answered with."""
 HEAD_BYTES = 2**16  # lists of allowed and denied items may stand in an address
 
 
@@ -46,6 +51,8 @@ class Limits:
     max_history: int = 1000
     max_why: int = 200
     max_listed: int = 10_000
+    max_rules: int = 50
+    max_conditions: int = 50
     max_body_bytes: int = 2**20
     max_waiting: int = 256
     max_long: int = 4
@@ -72,6 +79,17 @@ class Limits:
         self.check_length(query.k, n_lists)
         for name in ("allow", "deny"):
             self.check_listed(getattr(query, name), name)
+        if isinstance(query.filter, Expression):
+            self._check_conditions([query.filter], where="filter")
+
+    def check_rules(self, rules: Rules) -> None:
+        """Refuse rules that a request brings along and that are too many, or ask too much."""
+        _refuse_more(rules.n_rules, self.max_rules, where="rules", unit="rules in a request")
+        self._check_conditions(rules.conditions, where="rules.boosts")
+
+    def _check_conditions(self, expressions: Sequence[Expression], *, where: str) -> None:
+        n = sum(expression.n_conditions for expression in expressions)
+        _refuse_more(n, self.max_conditions, where=where, unit="conditions")
 
     def check_histories(self, histories: Sequence[Sized]) -> None:
         """Refuse too many histories, and one that is too long."""
@@ -173,7 +191,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST"})
 
 
 class Metrics:
-    """The figures of one server, in a registry of its own."""
+    """The figures of one server, in a registry of its own; a model alone is the variant ""."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -181,12 +199,13 @@ class Metrics:
         gauge = partial(Gauge, registry=self._registry)
         histogram = partial(Histogram, registry=self._registry)
         answered, reloads = "Requests answered.", "Models taken, found unchanged or refused."
-        self._requests = counter("ratiorec_requests", answered, ("route", "method", "status"))
-        self._reloads = counter("ratiorec_model_reloads", reloads, ("outcome",))
+        of_requests = ("route", "method", "status", "variant")
+        self._requests = counter("ratiorec_requests", answered, of_requests)
+        self._reloads = counter("ratiorec_model_reloads", reloads, ("outcome", "variant"))
         self._seconds = histogram(
             "ratiorec_request_seconds",
             "Seconds from the head of a request to the end of its answer.",
-            ("route",),
+            ("route", "variant"),
             buckets=_SECONDS,
         )
         self._users_at_once = histogram(
@@ -195,33 +214,43 @@ class Metrics:
             buckets=(0, 1, 2, 4, 8, 16, 32),
         )
         self._model = gauge(
-            "ratiorec_model_info", "1 for the model in use.", ("version", "kind", "ratiorec")
+            "ratiorec_model_info",
+            "1 for each model in use.",
+            ("variant", "version", "kind", "ratiorec"),
         )
         self._loaded_at = gauge(
-            "ratiorec_model_loaded_timestamp_seconds", "When the model in use was loaded."
+            "ratiorec_model_loaded_timestamp_seconds",
+            "When the model in use was loaded.",
+            ("variant",),
         )
+        self._in_use: dict[str, tuple[str, ...]] = {}
         self._waiting = gauge("ratiorec_waiting_requests", "Requests in the queue.")
         ProcessCollector(registry=self._registry)
 
-    def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
+    def count(
+        self, *, route: str, method: str, status: int, seconds: float, variant: str = ""
+    ) -> None:
         """One request that was answered; labels are few, whatever clients send."""
         known = method if method in _METHODS else "other"
-        self._requests.labels(route, known, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        self._requests.labels(route, known, str(status), variant).inc()
+        self._seconds.labels(route, variant).observe(seconds)
 
     def ranked(self, n_users: int) -> None:
         """One product for so many users."""
         self._users_at_once.observe(n_users)
 
-    def reloaded(self, outcome: str) -> None:
+    def reloaded(self, outcome: str, variant: str) -> None:
         """A model was `swapped`, `unchanged` or `refused`."""
-        self._reloads.labels(outcome).inc()
+        self._reloads.labels(outcome, variant).inc()
 
     def model_is(self, model: Served) -> None:
-        """From now on this model answers."""
-        self._model.clear()
-        self._model.labels(model.version, model.artifact.scorer.kind, __version__).set(1)
-        self._loaded_at.set(model.loaded_at)
+        """From now on this model answers for its variant."""
+        labels = (model.variant, model.version, model.artifact.scorer.kind, __version__)
+        if (before := self._in_use.get(model.variant)) is not None:
+            self._model.remove(*before)
+        self._in_use[model.variant] = labels
+        self._model.labels(*labels).set(1)
+        self._loaded_at.labels(model.variant).set(model.loaded_at)
 
     def watch_queue(self, n_waiting: Callable[[], float]) -> None:
         """Where to ask how many requests wait."""
@@ -234,17 +263,18 @@ class Metrics:
 
 @dataclass(frozen=True, eq=False)
 class Service:
-    """The model in use, the queue of requests, the limits and the figures.
+    """The models in use, the queue of requests, the limits and the figures.
 
     With `user_search` users are found by a part of their id, and so can all be listed.
     `draining` is set when the server is told to end and is ready no longer, `closing` once it
     has stopped to listen and sends away the clients that are still connected.
     """
 
-    models: ModelInUse
+    models: Variants
     limits: Limits
     queue: RankingQueue
     metrics: Metrics
+    names: RequestNames = field(default_factory=RequestNames)
     keys: Keys | None = None
     admin: Keys | None = None
     user_search: bool = False
@@ -254,50 +284,67 @@ class Service:
     @classmethod
     def of(
         cls,
-        models: ModelInUse,
+        models: ModelInUse | Variants,
         limits: Limits,
         *,
+        names: RequestNames | None = None,
         keys: Keys | None = None,
         admin: Keys | None = None,
         user_search: bool = False,
     ) -> Service:
-        """A service with a queue and figures of its own."""
+        """A service with a queue and figures of its own; the models were read with the names."""
         metrics = Metrics()
         queue = RankingQueue(
             max_waiting=limits.max_waiting, max_long=limits.max_long, observe=metrics.ranked
         )
-        metrics.model_is(models.current)
+        variants = Variants.of(models)
+        for one in variants:
+            metrics.model_is(one.current)
         metrics.watch_queue(lambda: queue.n_waiting)
-        return cls(models, limits, queue, metrics, keys, admin, user_search)
+        names = names or RequestNames()
+        return cls(variants, limits, queue, metrics, names, keys, admin, user_search)
 
-    async def reload(self) -> bool:
+    async def reload(self, model: ModelInUse) -> bool:
         """Take the model that the folder holds now; False where it is the one in use."""
         try:
-            is_new = await asyncio.to_thread(self.models.reload)
+            is_new = await asyncio.to_thread(model.reload)
         except RatiorecError as error:
-            self.metrics.reloaded("refused")
-            kept = self.models.current.version
-            log_event("model refused", level=logging.ERROR, kept=kept, **four_parts(error))
+            self.metrics.reloaded("refused", model.variant)
+            parts: dict[str, Any] = {"variant": model.variant, "kept": model.current.version}
+            log_event("model refused", level=logging.ERROR, **parts, **four_parts(error))
             raise
-        self.metrics.reloaded("swapped" if is_new else "unchanged")
+        self.metrics.reloaded("swapped" if is_new else "unchanged", model.variant)
         if is_new:
-            self.metrics.model_is(self.models.current)
+            self.metrics.model_is(model.current)
             self._return_memory_later()
-            log_event("model swapped", model=self.models.current.version)
+            log_event("model swapped", **model.current.name)
         return is_new
+
+    async def reload_all(self, models: Sequence[ModelInUse]) -> list[bool]:
+        """Reload each of these; one that is refused keeps no other from it, and is told last."""
+        outcomes = []
+        refusal: RatiorecError | None = None
+        for model in models:
+            try:
+                outcomes.append(await self.reload(model))
+            except RatiorecError as error:
+                refusal = refusal or error
+        if refusal is not None:
+            raise refusal
+        return outcomes
 
     def _return_memory_later(self) -> None:
         """Once no request can have the old model any more, as each has its deadline."""
         loop, wait = asyncio.get_running_loop(), min(self.limits.rank_seconds, _LONGEST_WAIT) + 1
         loop.call_later(wait, loop.run_in_executor, None, _return_memory)
 
-    async def watch(self, seconds: float) -> None:
-        """Look at the folder again and again, and take the model whenever it is another."""
+    async def watch(self, model: ModelInUse, seconds: float) -> None:
+        """Look at a folder again and again, and take its model whenever it is another."""
         while True:
             await asyncio.sleep(seconds)
             try:
-                if await asyncio.to_thread(self.models.has_changed):
-                    await self.reload()
+                if await asyncio.to_thread(model.has_changed):
+                    await self.reload(model)
             except RatiorecError:
                 continue  # it is in the log and in the figures
             except Exception:  # whatever it is, the model in use goes on
