@@ -12,7 +12,7 @@ export function measureOf(settings) {
   if (link) {
     return {
       name: "ratio",
-      about: `Bars: the estimated ratio. ${meaning(risk.weights || {})}`,
+      about: `Bars show the estimated ratio. ${meaning(risk.weights || {})}`,
       value: link,
       shares: (values) => shares(values, 0),
     };
@@ -29,7 +29,7 @@ export function measureOf(settings) {
 function meaning(weights) {
   return weights.kind === "uniform"
     ? "At 2, the item is twice as likely among what this user likes as among all items."
-    : "Its order is what counts: the weights that this model was trained with bend its size.";
+    : "Compare ratios within a list only: this model weights items, which changes their size.";
 }
 
 function shares(values, least) {
