@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,36 +18,7 @@ from ratiorec.catalogue.expressions import (
     Expression,
 )
 from ratiorec.errors import ConfigError
-from support.random_expressions import Asked, random_expression
-
-NUMBERS = [0.0, 1.0, 2.5, 50.0, -3.0]
-KINDS = ["tea", "jam", "oats", 'quo"te', "back\\slash"]
-TAGS = ["organic", "fair", "new", "Größe"]
-WORDS = ["Green tea", "GREEN jam", "oats", "Straße", ""]
-COLUMNS = (
-    Asked("price", "price", "number", [*NUMBERS, 7.0]),
-    Asked("kind", "kind", "category", [*KINDS, "no such"]),
-    Asked("unit labels", "`unit labels`", "tags", [*TAGS, "no such"]),
-    Asked("in", "`in`", "text", WORDS),
-)
-
-
-def random_table(rng: random.Random, n_rows: int = 40) -> Attributes:
-    def some(values: list[Any]) -> list[Any]:
-        return [rng.choice([None, *values]) for _ in range(n_rows)]
-
-    texts = np.empty(n_rows, object)
-    texts[:] = some(WORDS)
-    numbers = [np.nan if value is None else value for value in some(NUMBERS)]
-    return Attributes(
-        n_rows,
-        {
-            "price": Numbers(np.array(numbers, np.float64)),
-            "kind": Categories.of(some(KINDS)),
-            "unit labels": Tags.of(rng.sample(TAGS, rng.randrange(4)) for _ in range(n_rows)),
-            "in": Texts(texts),
-        },
-    )
+from support.random_expressions import COLUMNS, random_expression, random_table
 
 
 def test_200_random_expressions_equal_brute_force() -> None:

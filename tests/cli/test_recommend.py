@@ -7,11 +7,13 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from ratiorec.cli.recommend import QueryGroup
+from ratiorec.cli.query import QueryGroup
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.query import Query
+from ratiorec.reranking.rules import Rules
 from ratiorec.scorers import FloatMatrix, topk
 from support.command_line import QUICK, CommandLine
+from support.small_models import small_model
 
 
 def test_lists_for_single_users_are_printed(
@@ -212,11 +214,22 @@ def test_users_are_ranked_once(
 
 def test_every_option_of_a_query_is_an_option_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "ids.txt").write_text("a\nb\n")
-    ids = tmp_path / "ids.txt"
-    group = QueryGroup(7, ids, ids, include_seen=True, on_unknown="skip", memory_mb=64)
-    assert group.query(n_items=10) == Query(7, False, ["a", "b"], ["a", "b"], "skip", 64)
-    assert QueryGroup().query(n_items=100) == Query()
-    assert QueryGroup().query(n_items=10) == Query(k=10)
+    (tmp_path / "filters.toml").write_text("[filters]\nfirst = 'id == \"b\"'\n")
+    (tmp_path / "rules.toml").write_text('[home]\npins = {1 = "item1"}\n')
+    ids, model = tmp_path / "ids.txt", small_model(n_items=10)
+    group = QueryGroup(
+        7,
+        *(ids, ids, "@first", tmp_path / "filters.toml", tmp_path / "rules.toml", "home", 0.5),
+        include_seen=True,
+        on_unknown="skip",
+        memory_mb=64,
+    )
+    rules = Rules(pins={1: "item1"}, diversity=0.5)
+    assert group.query(model) == Query(
+        7, False, ["a", "b"], ["a", "b"], "skip", 64, rules, 'id == "b"'
+    )
+    assert QueryGroup().query(small_model()) == Query()
+    assert QueryGroup().query(model) == Query(k=10)
 
 
 @pytest.mark.parametrize("options", [(), ("--user", "a", "--all"), ("--users", "f", "--user", "a")])

@@ -11,8 +11,10 @@ import pytest
 
 from ratiorec.cli.serve import LimitGroup
 from ratiorec.serve.service import Limits
+from ratiorec.serve.variants import Split
 from support.command_line import CommandLine
 from support.serve_process import running
+from support.small_models import small_model
 
 
 def test_without_the_extra_the_command_that_adds_it_is_named(
@@ -94,3 +96,42 @@ def test_keys_of_a_file_guard_the_server(model: Path, tmp_path: Path) -> None:
     with running(model, tmp_path / "log", "--api-keys-file", str(tmp_path / "keys")) as server:
         assert server.ask("GET", "/v1/model")[0] == 401
         assert server.ask("GET", "/v1/model", headers={"X-API-Key": "a-key-of-sixteen"})[0] == 200
+
+
+def test_variants_and_names_of_filters_and_rules_are_served(model: Path, tmp_path: Path) -> None:
+    (tmp_path / "filters.toml").write_text("[filters]\nnamed = 'title is not missing'\n")
+    (tmp_path / "rules.toml").write_text("[home]\ndiversity = 0.2\n")
+    small_model().save(tmp_path / "other")
+    files = ("--filters", str(tmp_path / "filters.toml"), "--rules", str(tmp_path / "rules.toml"))
+    variants = (f"b={tmp_path / 'other'}", "--split", "a:25,b:75", "--split-salt", "spring")
+    with running(f"a={model}", tmp_path / "log", *variants, *files) as server:
+        card = server.json("/v1/model")
+        assert [(one["name"], one["share"]) for one in card["variants"]] == [("a", 25), ("b", 75)]
+        assert (list(card["filters"]), card["rules"]) == (["named"], ["home"])
+        split = Split({"a": 25, "b": 75}, "spring")
+        for n in range(8):
+            path = f"/v1/recommend/user{n}?on_unknown=fallback&rules=home&filter=@named"
+            assert server.json(path)["variant"] == split.name_of(f"user{n}")
+        versions = {one["name"]: one["model"] for one in card["variants"]}
+        assert server.version == versions["a"]
+        (started,) = server.events("started")
+        assert started["variants"] == versions
+
+
+def test_each_of_several_models_has_a_name_and_a_share(
+    cli: CommandLine, model: Path, tmp_path: Path
+) -> None:
+    assert "NAME=DIR for each" in cli("serve", model, model).refusal
+    several = (f"a={model}", f"b={model}", "--port", 0)
+    assert "where: --split; found: none" in cli("serve", *several).refusal
+    assert "add up to 100" in cli("serve", *several, "--split", "a:90,b:5").refusal
+    assert cli("serve").code == 2
+
+
+def test_names_that_the_model_cannot_answer_end_the_start(
+    cli: CommandLine, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "filters.toml").write_text("[filters]\nfew = 'stock < 5'\n")
+    refusal = cli("serve", model, "--port", 0, "--filters", "filters.toml").refusal
+    assert "does not fit the filters and rules" in refusal
+    assert "where: @few, character 1" in refusal

@@ -10,9 +10,10 @@ import pytest
 from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.columns import Categories, Numbers
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import ConfigError
+from ratiorec.errors import ConfigError, UnknownIdError
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.query import Query
+from ratiorec.reranking.rules import Rules
 from ratiorec.scorers import Scorer
 from ratiorec.scorers.table import Recommendations
 from ratiorec.sinks import Job
@@ -104,6 +105,32 @@ def test_similar_items_keep_to_a_filter() -> None:
     assert len(similar) == 4
     everything = [one for one in model.similar("i7", N_ITEMS).answer_ids if int(one[1:]) % 10 == 0]
     assert similar.answer_ids.tolist() == everything[:4]
+
+
+def test_similar_items_take_what_a_query_has() -> None:
+    model = shop("item_factors")
+    everything = model.similar("i7", N_ITEMS).answer_ids.tolist()
+    assert "i7" not in everything
+    allowed = model.similar(
+        ["i7", "unknown"], 3, allow=["i3", "i8", "i200", "no"], deny=["i8"], on_unknown="skip"
+    )
+    assert allowed.answer_ids.tolist() == [one for one in everything if one in ("i3", "i200")]
+    with pytest.raises(UnknownIdError):
+        model.similar("i7", 3, allow=["no"])
+    limited = model.similar("i7", Query(5, rules=Rules(limits={"kind": 1})))
+    firsts = [
+        next(one for one in everything if (int(one[1:]) % 10 == 0) == is_tea)
+        for is_tea in (True, False)
+    ]
+    assert sorted(limited.answer_ids) == sorted(firsts)
+    assert limited.kinds is None
+
+
+def test_similar_items_may_be_calibrated_to_the_item_itself() -> None:
+    model = shop("item_factors")
+    for item, kind in (("i10", 0), ("i7", 1)):
+        found = model.similar(item, 5, rules=Rules(calibration={"kind": 1}))
+        assert {int(int(one[1:]) % 10 > 0) for one in found.answer_ids} == {kind}
 
 
 def test_named_filters_are_of_one_model_and_may_use_one_another() -> None:

@@ -75,8 +75,8 @@ def test_a_body_of_another_kind_is_refused_with_the_header_that_is_wanted(client
         (
             USER | {"limit": 5},
             "body limit",
-            "only the fields k, exclude_seen, allow, deny, on_unknown, filter, attributes, max_cold, "
-            "diversity, variant, rules, users, histories, visitor",
+            "only the fields k, exclude_seen, allow, deny, on_unknown, filter, attributes, "
+            "max_cold, diversity, variant, rules, users, histories, visitor",
         ),
         (USER | {"int": 5}, "body int", "only the fields k, exclude_seen, allow, "),
         ({"users": []}, "body users", "a list of 1 or more"),

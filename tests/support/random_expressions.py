@@ -6,6 +6,11 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Categories, Numbers, Tags, Texts
+
 Row = dict[str, Any]
 Truth = Callable[[Row], bool]
 
@@ -83,3 +88,35 @@ def random_expression(
     joined = f" {join} ".join(f"({text})" for text, _ in parts)
     combine = all if join == "and" else any
     return joined, lambda row: combine(truth(row) for _, truth in parts)
+
+
+NUMBERS = [0.0, 1.0, 2.5, 50.0, -3.0]
+KINDS = ["tea", "jam", "oats", 'quo"te', "back\\slash"]
+TAGS = ["organic", "fair", "new", "Größe"]
+WORDS = ["Green tea", "GREEN jam", "oats", "Straße", ""]
+COLUMNS = (
+    Asked("price", "price", "number", [*NUMBERS, 7.0]),
+    Asked("kind", "kind", "category", [*KINDS, "no such"]),
+    Asked("unit labels", "`unit labels`", "tags", [*TAGS, "no such"]),
+    Asked("in", "`in`", "text", WORDS),
+)
+
+
+def random_table(rng: random.Random, n_rows: int = 40) -> Attributes:
+    """Rows of `COLUMNS`, of which some are missing."""
+
+    def some(values: list[Any]) -> list[Any]:
+        return [rng.choice([None, *values]) for _ in range(n_rows)]
+
+    texts = np.empty(n_rows, object)
+    texts[:] = some(WORDS)
+    numbers = [np.nan if value is None else value for value in some(NUMBERS)]
+    return Attributes(
+        n_rows,
+        {
+            "price": Numbers(np.array(numbers, np.float64)),
+            "kind": Categories.of(some(KINDS)),
+            "unit labels": Tags.of(rng.sample(TAGS, rng.randrange(4)) for _ in range(n_rows)),
+            "in": Texts(texts),
+        },
+    )

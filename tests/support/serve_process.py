@@ -86,7 +86,7 @@ class ServerProcess(Server):
 
 
 @contextlib.contextmanager
-def running(model: Path, log: Path, *options: str) -> Iterator[ServerProcess]:
+def running(model: Path | str, log: Path, *options: str) -> Iterator[ServerProcess]:
     """A server at a free port of loopback; it is gone afterwards, whatever happened."""
     command = [sys.executable, "-m", "ratiorec.cli", "serve", str(model), "--port", "0", "--json"]
     with log.open("w") as errors:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from ratiorec.cli import options as o
+from ratiorec.cli.query import ListGroup, QueryGroup
 from ratiorec.errors import ConfigError, UnknownIdError
 
 if TYPE_CHECKING:
@@ -36,42 +37,19 @@ EXAMPLES = """Examples:
   ratiorec recommend model --history tea,jam
 
   ratiorec recommend model --users users.txt --deny sold_out.txt --json
+
+  ratiorec recommend model --user alice --filter 'kind in ["tea", "jam"] and price < 50'
+
+  ratiorec recommend model --all -o lists.csv --rules rules.toml --rule-set home
 """
 SIMILAR_EXAMPLES = """Examples:
 
   ratiorec similar model --item 1234 -k 5
 
   ratiorec similar model --item 1234 --item 99 -o similar.csv
+
+  ratiorec similar model --item 1234 --filter 'stock > 0' --diversity 0.3
 """
-
-
-@dataclass(frozen=True)
-class QueryGroup:
-    """The options of a `Query`."""
-
-    k: o.K = None
-    allow: Annotated[Path | None, typer.Option(help="Only items in this file, one a line.")] = None
-    deny: Annotated[Path | None, typer.Option(help="No items in this file, one a line.")] = None
-    include_seen: Annotated[
-        bool, typer.Option("--include-seen", help="Also items the user has already.")
-    ] = False
-    on_unknown: Annotated[
-        Literal["raise", "skip", "fallback"], typer.Option(help="What to do about unknown ids.")
-    ] = "raise"
-    memory_mb: Annotated[int, typer.Option(help="Memory for blocks of scores.")] = 512
-
-    def query(self, n_items: int) -> Query:
-        """The query for a catalogue of so many items."""
-        from ratiorec.model.query import Query
-
-        return Query(
-            k=_list_length(self.k, n_items),
-            exclude_seen=not self.include_seen,
-            allow=o.read_lines(self.allow) if self.allow else None,
-            deny=o.read_lines(self.deny) if self.deny else None,
-            on_unknown=self.on_unknown,
-            memory_mb=self.memory_mb,
-        )
 
 
 @dataclass(frozen=True)
@@ -207,7 +185,7 @@ def recommend(
         )
     sink = out.sink(model)
     artifact = Artifact.load(model)
-    query = asked.query(len(artifact.items))
+    query = asked.query(artifact)
     _tell_of_denied(artifact, query)
     if history is not None:
         lists = artifact.recommend_to([_words(text) for text in history], query)
@@ -256,11 +234,6 @@ def _words(history: str) -> list[str]:
     return [word.strip() for word in history.split(",") if word.strip()]
 
 
-def _list_length(k: int | None, n_items: int) -> int:
-    """What was asked for, or as much as there is."""
-    return min(20 if k is None else k, n_items)
-
-
 def _put_out_histories(
     lists: Recommendations, history: list[str], sink: Sink | Spread | None, *, json: bool
 ) -> None:
@@ -296,7 +269,7 @@ def _require_lists(n_users: int, n_with: int, option: str, values: list[str]) ->
             "no item is left to list",
             where=f"{option} " + " ".join(values[:3]),
             found="users who have seen every item that is allowed",
-            wanted="other users, other items in --allow or --deny, or --include-seen",
+            wanted="other users, a wider --filter, --allow or --deny, or --include-seen",
         )
 
 
@@ -347,10 +320,12 @@ def _print_rows(rows: Iterable[dict[str, Any]], answer: str = "item") -> None:
         typer.echo(f"{row['rank']:>5}  {row['score']:>9.4f}  {row[f'{answer}_id']}{name}{mark}")
 
 
+@o.grouped
 def similar(
     model: o.Model,
+    *,
     item: Annotated[list[str], typer.Option("--item", help="Item id; repeatable.")],
-    k: o.K = None,
+    asked: ListGroup,
     output: Annotated[
         str | None, typer.Option("-o", "--output", help="Parquet or CSV file to write.")
     ] = None,
@@ -362,8 +337,10 @@ def similar(
 
     sink = None if output is None else sink_of(output)
     artifact = Artifact.load(model)
+    query = asked.query(artifact)
+    _tell_of_denied(artifact, query)
     try:
-        found = artifact.similar(item, _list_length(k, len(artifact.items)))
+        found = artifact.similar(item, query)
     except UnknownIdError as error:  # there is no policy to choose here
         error.wanted = error.wanted.partition(", or on_unknown")[0]
         raise
