@@ -97,11 +97,11 @@ async function asked() {
 // --- showing -----------------------------------------------------------------------------------
 
 function showRecommendations() {
-  const [first] = state.lists;
+  const [first, second] = state.lists;
   showLists(state.lists, actions);
   const isAsked = state.history.length || state.user;
   byId("measure").textContent = first.items.length
-    ? first.measure.about
+    ? second ? "Marks say how far an item has moved from its place in the first list." : first.measure.about
     : isAsked ? "Nothing is left to recommend." : "Add an item or show a user.";
 }
 

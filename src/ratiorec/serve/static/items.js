@@ -1,9 +1,9 @@
 // An item in words: its title, its id beside it, and what else is known of it.
 
-import { element, figure } from "./elements.js";
+import { element } from "./elements.js";
 
 const MOST_SHOWN = 4;
-const MOST_TAGS = 3;
+const MOST_TAGS = 2;
 
 export const nameOf = (item) => item.item_name || String(item.item_id);
 
@@ -29,7 +29,7 @@ export function chips(item) {
       return value.slice(0, MOST_TAGS).map((tag) => chip(name, tag));
     }
     if (typeof value === "number") {
-      return [chip(name, `${name} ${Number.isInteger(value) ? value.toLocaleString("en") : figure(value)}`)];
+      return [chip(name, `${name} ${value.toLocaleString("en", { maximumFractionDigits: 2 })}`)];
     }
     return value ? [chip(name, value)] : [];
   });
