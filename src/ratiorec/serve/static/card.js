@@ -82,7 +82,7 @@ function facts(answer) {
   const data = isTable(card.data) ? card.data : {};
   const seconds = isTable(card.seconds) ? card.seconds.total : undefined;
   const rows = {
-    variant: answer.variant,
+    variant: answer.variant || undefined,
     preset: card.preset,
     data: data.name,
     users: whole(answer.n_users),

@@ -299,18 +299,18 @@ async function showView({ user, items }) {
 }
 
 async function start() {
+  byId("page").setAttribute("aria-busy", "true");
   try {
     await begin();
     await showSuggestions();
-  } catch (error) {
-    byId("lead").textContent = "The model could not be read.";
-    fail(error);
-    return;
-  }
-  try {
     await Promise.all([showView(state.view), showMap()]);
   } catch (error) {
+    if (!state.model) {
+      byId("lead").textContent = "The model could not be read.";
+    }
     fail(error);
+  } finally {
+    byId("page").setAttribute("aria-busy", "false");
   }
 }
 

@@ -34,13 +34,13 @@ export function showHistory({ history, user, isExample }, remove) {
 }
 
 function whose(history, user, isExample) {
-  const before = isExample ? "An example: " : "";
   const count = (n) => `${n.toLocaleString("en")} ${n === 1 ? "item" : "items"}`;
+  const [one, another] = isExample ? ["An example: user", "An example: a"] : ["User", "A"];
   if (user) {
     const kept = user.n_items > history.length ? `, the first ${history.length} of them below` : "";
-    return `${before}User ${user.user_id} had ${count(user.n_items)}${kept}.`;
+    return `${one} ${user.user_id} had ${count(user.n_items)}${kept}.`;
   }
-  return history.length ? `${before}A new visitor with ${count(history.length)}.` : "No items yet.";
+  return history.length ? `${another} new visitor with ${count(history.length)}.` : "No items yet.";
 }
 
 // A list that is made anew must not send whoever is in it by keyboard back to the top.
