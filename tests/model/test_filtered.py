@@ -81,6 +81,19 @@ def test_lists_equal_brute_force_to_the_last_bit(kind: str) -> None:
             assert pairs(lists, f"u{user}") == expected, text
 
 
+@pytest.mark.parametrize("kind", list(MAKERS))
+def test_rules_make_the_same_lists_where_few_items_are_scored(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = shop(kind)
+    rules = Rules(limits={"kind": 3}, boosts={"price > 40": 1.0}, diversity=0.3, pins={2: "i20"})
+    queries = [Query(6, filter=text, rules=rules) for text in ("price < 22", 'kind == "tea"')]
+    few = [model.recommend(model.users.ids, query).to_dicts() for query in queries]
+    monkeypatch.setattr("ratiorec.scorers.topk.few_items", lambda scorer, blocked: None)
+    assert [model.recommend(model.users.ids, query).to_dicts() for query in queries] == few
+    assert all(len(rows) > N_USERS for rows in few)
+
+
 def test_lists_of_unknown_users_and_of_histories_keep_to_the_filter() -> None:
     model = shop("inner_product")
     query = Query(5, on_unknown="fallback", filter='kind == "tea"')

@@ -15,6 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Categories, Numbers
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
@@ -28,19 +30,27 @@ TOKEN = "administrator-9012"
 def model_of_the_examples() -> Artifact:
     """Knows the users and items that the description gives as examples."""
     rng = np.random.default_rng(0)
+    kinds = Categories.of(["tea", "jam", None])
+    table = Attributes(3, {"kind": kinds, "price": Numbers(np.array([9.5, np.nan, 60]))})
     return Artifact(
         InnerProduct(*(rng.standard_normal((3, 2), dtype=np.float32) for _ in range(2))),
         Vocabulary(np.array(["ada", "bob", "cy"], object), "user"),
         Vocabulary(np.array(["tea", "jam", "oats"], object), "item"),
         rows_of([[0, 1], [0, 2], [1]]),
+        item_table=table,
     )
 
 
 def test_no_request_that_fits_or_nearly_fits_the_description_finds_a_fault(tmp_path: Path) -> None:
     model_of_the_examples().save(tmp_path / "model")
     (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "filters.toml").write_text("[filters]\ncheap = 'price < 50'\n")
+    (tmp_path / "rules.toml").write_text("[home]\nlimits = {kind = 1}\n")
     options = ("--admin-token-file", str(tmp_path / "token"), "--user-search")
-    with running(tmp_path / "model", tmp_path / "log", *options) as server:
+    names = ("--filters", str(tmp_path / "filters.toml"), "--rules", str(tmp_path / "rules.toml"))
+    variants = (f"b={tmp_path / 'model'}", "--split", "a:50,b:50")
+    model = f"a={tmp_path / 'model'}"
+    with running(model, tmp_path / "log", *variants, *options, *names) as server:
         command = [
             *(sys.executable, "-c", "from schemathesis.cli import schemathesis; schemathesis()"),
             *("run", f"http://{server.host}:{server.port}/openapi.json"),

@@ -42,6 +42,25 @@ class FewItems:
         return found
 
 
+@dataclass(frozen=True, eq=False)
+class AmongAll:
+    """The scores of few items in their places among all, -inf for those that are not scored."""
+
+    few: FewItems
+    n_items: int
+
+    @property
+    def n_users(self) -> int:
+        return self.few.n_users
+
+    def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
+        if out is None:
+            out = np.empty((len(users), self.n_items), np.float32)
+        out.fill(-np.inf)
+        out[:, self.few.items] = self.few.scores(users)
+        return out
+
+
 def few_items(scorer: Scorer, blocked: NDArray[np.bool_] | None) -> FewItems | None:
     """The scorer of the items that are not blocked, where that is less work than all items."""
     if blocked is None or not isinstance(scorer, Narrowable):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ratiorec.errors import ConfigError, require_range
 from ratiorec.machine import usable_cores
 from ratiorec.scorers import FloatMatrix, Indices, Scorer
-from ratiorec.scorers.few_items import few_items
+from ratiorec.scorers.few_items import AmongAll, few_items
 from ratiorec.scorers.scorer import Pairs, pairs_of
 
 Progress = Callable[[int, int], None]
@@ -155,9 +155,11 @@ class Exact:
         """
         hidden = seen if self.exclude_seen else None
         blocked = blocked_items(scorer.n_items, allow, deny)
-        few = None if allow is None or pick is not None else few_items(scorer, blocked)
+        few = None if allow is None else few_items(scorer, blocked)
         if few is not None:
-            scorer, blocked = few, None
+            blocked = None
+            # rules know items by their places among all
+            scorer, few = (few, few) if pick is None else (AmongAll(few, scorer.n_items), None)
         n_rows, n_threads = self._block_size(scorer.n_items)
         n_threads = min(n_threads, -(-len(users) // n_rows))
         blocks = (users[start : start + n_rows] for start in range(0, len(users), n_rows))

@@ -113,14 +113,16 @@ class _Server:
     """A server of a small model; every case is one request to it."""
 
     def __init__(self) -> None:
-        from ratiorec.serve.models import ModelInUse
+        from ratiorec.serve.models import ModelInUse, RequestNames
         from ratiorec.serve.server import create_app
         from ratiorec.serve.service import Limits, Service
-        from ratiorec_lab.fuzz.small_models import small_models
+        from ratiorec_lab.fuzz.small_models import small_models, with_attributes
 
         self._folder = tempfile.TemporaryDirectory()
-        small_models()[0].save(Path(self._folder.name, "model"))
-        self._app = create_app(Service.of(ModelInUse(Path(self._folder.name, "model")), Limits()))
+        folder, names = Path(self._folder.name, "model"), RequestNames({"cheap": "price < 4"})
+        with_attributes(small_models()[0]).save(folder)
+        service = Service.of(ModelInUse(folder, names=names), Limits(), names=names)
+        self._app = create_app(service)
 
     def __call__(self, folder: Path, files: Mapping[str, bytes]) -> None:
         (content,) = files.values()

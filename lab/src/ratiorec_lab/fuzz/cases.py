@@ -599,11 +599,24 @@ def _made_models() -> SearchStrategy[Files]:
 ADDRESSES = ("POST /v1/recommend", "POST /v1/why", "POST /v1/admin/reload")
 
 
+_EXPRESSION = '(kind in ["tea", "jam"] or not price < 5e1) and title contains "th" and @cheap'
+_RULES = {
+    "limits": {"kind": 2},
+    "apart": {"kind": 2},
+    "pins": {"1": "item3"},
+    "boosts": {"price > 3 and kind is not missing": -0.5},
+    "diversity": 0.3,
+    "calibration": {"kind": 0.5},
+}
+
+
 def _body_seeds() -> list[Files]:
     bodies = (
         (ADDRESSES[0], {"users": ["user1", "user2"], "k": 3}),
         (ADDRESSES[0], {"histories": [["item1"], ["item2", "item3"]], "on_unknown": "skip"}),
         (ADDRESSES[0], {"users": ["user3"], "allow": ["item1"], "deny": [], "exclude_seen": False}),
+        (ADDRESSES[0], {"users": ["user1"], "filter": _EXPRESSION, "rules": _RULES}),
+        (ADDRESSES[0], {"histories": [["item1"]], "visitor": "v", "diversity": 0.5, "k": 5}),
         (ADDRESSES[1], {"history": ["item1", "item2"], "item": "item4"}),
     )
     return [
@@ -626,6 +639,7 @@ def _made_bodies() -> SearchStrategy[Files]:
         st.floats(),
         st.text(max_size=6),
         st.sampled_from(["user1", "item1", "item2", "raise", "skip", "fallback", 10**400, ""]),
+        st.sampled_from([_EXPRESSION, "@cheap", "@x", "price >", "all", "kind", 0.5]),
     )
     values = st.recursive(
         scalars,
@@ -643,12 +657,22 @@ def _made_bodies() -> SearchStrategy[Files]:
         "allow",
         "deny",
         "on_unknown",
+        *("filter", "rules", "diversity", "attributes", "max_cold", "variant", "visitor"),
         "history",
         "item",
         "x",
     )
+    rules = st.dictionaries(
+        st.sampled_from([*_RULES, "x"]),
+        st.one_of(
+            scalars,
+            st.dictionaries(st.sampled_from(["kind", "price", "1", "price > 3", "x"]), scalars),
+        ),
+    )
     bodies = st.dictionaries(
-        st.sampled_from(fields), st.one_of(values, ids, st.lists(ids, max_size=3)), max_size=5
+        st.sampled_from(fields),
+        st.one_of(values, ids, st.lists(ids, max_size=3), rules),
+        max_size=5,
     )
 
     def request(address: str, body: Any) -> Files:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Categories, Numbers
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct, ItemWeights, Neighbours, PopularityScorer, StoredScorer
@@ -41,6 +43,13 @@ def _model(scorer: StoredScorer, seen: UserItems, *, is_text: bool) -> Artifact:
         items = Vocabulary(np.array([f"item{n}" for n in range(N_ITEMS)], object), "item")
         items = items.with_names([f"The {n}th" for n in range(N_ITEMS)])
     return Artifact(scorer, users, items, seen, card={"metrics": {"recall@20": 0.5}})
+
+
+def with_attributes(model: Artifact) -> Artifact:
+    """The model with a price and a kind of each item, of which some are missing."""
+    prices = np.where(np.arange(N_ITEMS) % 4 == 0, np.nan, np.arange(N_ITEMS))
+    kinds = Categories.of([None, "tea", "jam"][n % 3] for n in range(N_ITEMS))
+    return model.with_items(Attributes(N_ITEMS, {"price": Numbers(prices), "kind": kinds}))
 
 
 def saved_files(model: Artifact) -> dict[str, bytes]:

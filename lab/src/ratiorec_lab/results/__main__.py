@@ -14,6 +14,7 @@ from pathlib import Path
 from ratiorec_lab.results import (
     auto,
     install,
+    lists,
     performance,
     plan,
     quality,
@@ -39,6 +40,7 @@ def pages(root: Path) -> dict[Path, str]:
         docs / "decisions.md": {"telescoping": auto.telescoping_table(results)},
         docs / "bulk.md": {"engines": performance.engines_table(results)},
         docs / "install.md": install.tables(results),
+        docs / "how-to" / "filters-and-rules.md": lists.tables(results),
         docs / "how-to" / "plan.md": plan.tables(results),
         docs / "rivals.md": {
             "rivals": quality.rivals_table(found),
@@ -88,7 +90,8 @@ def main() -> int:
     asked = options.parse_args()
     written = pages(asked.root)
     results = asked.root / "results"
-    images = performance.images(results) | soak.images(results) | ranks.images(results)
+    drawn = (performance, soak, ranks, lists)
+    images = {name: image for part in drawn for name, image in part.images(results).items()}
     if asked.check:
         old = [page for page, text in written.items() if page.read_text("utf-8") != text]
         old += [image for name in images if not (image := asked.root / "docs" / name).exists()]

@@ -18,8 +18,8 @@ _FIGURES = {
 
 
 def tables(folder: Path) -> dict[str, str]:
-    """The tables of docs/how-to/varied-lists.md."""
-    return {"diversity": diversity_table(folder)}
+    """The tables of docs/how-to/filters-and-rules.md."""
+    return {"diversity": diversity_table(folder), "latency": latency_table(folder)}
 
 
 def _records(folder: Path, name: str) -> list[dict[str, Any]]:
@@ -48,6 +48,49 @@ def diversity_table(folder: Path) -> str:
     if not parts:
         return "Not measured yet."
     return "\n\n".join([*parts, f"![nDCG@20 against the diversity of lists]({_UP}{IMAGE})"])
+
+
+def latency_table(folder: Path) -> str:
+    """Latency with and without filters and rules, by the kind of model."""
+    parts = []
+    for record in _records(folder, "filter_latency"):
+        result = record["result"]
+        columns = {
+            f"{kind}, {_connections(n)}": found
+            for kind, by_connections in result["latency"].items()
+            for n, found in by_connections.items()
+        }
+        first = next(iter(columns.values()))
+        plain = next(iter(first))
+        rows = [
+            [case, *(_milliseconds(found[case], found[plain]) for found in columns.values())]
+            for case in first
+        ]
+        table = markdown_table(["request", *columns], rows)
+        n_rounds = len(first[plain]["p99_ms_of"])
+        parts += [table, _circumstances(record, n_rounds), f"`{record['command']}`"]
+    return "\n\n".join(parts) or "Not measured yet."
+
+
+def _circumstances(record: dict[str, Any], n_rounds: int) -> str:
+    result, machine = record["result"], record["machine"]
+    catalogue, models = result["catalogue"], result["models"]
+    return (
+        f"{catalogue['items']:,} items, k = {catalogue['k']}; vectors of {models['dimension']} "
+        f"numbers, or {models['neighbours']} neighbours of each item. Server, client and other "
+        f"work on {machine['cores']} cores ({machine['processor']}), load average "
+        f"{result['load_average'][0]:g}: a cell is the round with the smallest p99 of {n_rounds}; "
+        "× is p99 over p99 without a filter."
+    )
+
+
+def _connections(n: str) -> str:
+    return "1 connection" if n == "1" else f"{n} connections"
+
+
+def _milliseconds(found: dict[str, float], plain: dict[str, float]) -> str:
+    ratio = f", **{found['p99_ms'] / plain['p99_ms']:.2f} ×**" if found is not plain else ""
+    return f"p50 {found['p50_ms']:.1f} ms, p99 {found['p99_ms']:.1f} ms{ratio}"
 
 
 _UP = "../"  # the page lies one folder below the images
