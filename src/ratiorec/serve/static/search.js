@@ -54,7 +54,7 @@ export function combobox({ input, list, noun, find, choose, typed, describe, say
     list.hidden = items.length === 0;
     input.setAttribute("aria-expanded", String(items.length > 0));
     point(-1);
-    say(items.length ? `${items.length} ${noun}s found.` : `No ${noun} found.`);
+    say(items.length ? `${items.length} ${noun}${items.length > 1 ? "s" : ""} found.` : `No ${noun} found.`);
   }
 
   async function look() {
