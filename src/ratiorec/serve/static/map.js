@@ -71,7 +71,7 @@ export class ItemMap {
     const [x, y] = [this.scale.across(item.x), this.scale.down(item.y)].map((n) => n.toFixed(1));
     const made =
       kind === "had"
-        ? shape("path", { d: `M${x},${y}m0,-8l8,8l-8,8l-8,-8z`, class: kind })
+        ? shape("path", { d: `M${x},${y}m0,-7l7,7l-7,7l-7,-7z`, class: kind })
         : shape("circle", { cx: x, cy: y, r: radius, class: `${kind} ${this.classes(item)}` });
     made.addEventListener("pointerenter", () => {
       byId("map-pointed").textContent = nameOf(item);
@@ -97,8 +97,8 @@ export class ItemMap {
     const placed = (items) => items.map((i) => this.places.get(i.item_id)).filter(Boolean);
     const [had, offered] = [placed(history), placed(recommended)];
     this.marked.replaceChildren(
-      ...offered.map((item) => this.point(item, 6, "recommended")),
-      ...had.map((item) => this.point(item, 7, "had")),
+      ...had.map((item) => this.point(item, 0, "had")),
+      ...offered.map((item) => this.point(item, 5.5, "recommended")),
     );
     byId("map-words").textContent = this.words();
     byId("map-nearest").textContent = (had.length ? offered.slice(0, 3) : [])
