@@ -14,6 +14,7 @@ import pytest
 
 from ratiorec.errors import ConfigError, ModelError
 from ratiorec.serve.models import RequestNames
+from ratiorec.serve.routes import Answering
 from ratiorec.serve.server import create_app
 from ratiorec.serve.service import Limits, Service, start_logging
 from ratiorec.serve.variants import Split, Variants, named_folders
@@ -157,6 +158,21 @@ def test_each_user_is_answered_by_the_model_of_her_variant(
             wanted = model.current.artifact.recommend([user], 3).answer_ids.tolist()
             assert [row["item_id"] for row in answer["items"]] == wanted
             assert client.get(f"/v1/users/{user}/history").json["variant"] == variant
+
+
+def test_an_id_in_json_and_in_an_address_gets_the_same_variant(service: Service) -> None:
+    choose = service.models.chosen
+    assert all(choose(None, n) is choose(None, str(n)) for n in range(-3, 50))
+    assert {choose(None, n).variant for n in range(50)} == {"a", "b"}
+
+
+def test_a_request_keeps_the_models_it_began_with(service: Service) -> None:
+    asking = Answering(service, {})
+    before = asking.model("b")
+    small_model(2).save(service.models.named("b").folder)
+    assert service.models.named("b").reload() is True
+    assert asking.model("b") is before
+    assert Answering(service, {}).model("b") is not before
 
 
 def test_a_named_variant_comes_before_the_split(client: Client, service: Service) -> None:

@@ -44,9 +44,13 @@ async def lists_of_users(
     if on_unknown != "skip":
         lists |= await service.queue.lists(replace(asked, of_unknown_users=True), unknown)
     return [
-        {"user_id": native[user], **_marked(known[user] < 0), "items": lists.get(native[user], [])}
-        if known[user] >= 0 or on_unknown != "skip"
-        else None
+        None
+        if known[user] < 0 and on_unknown == "skip"
+        else {
+            "user_id": native[user],
+            **_marked(known[user] < 0),
+            "items": lists.get(native[user], []),
+        }
         for user in user_ids
     ]
 

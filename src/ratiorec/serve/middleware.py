@@ -185,12 +185,9 @@ class Observed:
 
     def _answered_by(self, scope: Scope) -> tuple[str | None, str | None]:
         """Version and variant, where it was one model; one that is alone is always the one."""
-        models = self.service.models
-        found = set(scope.get(ANSWERED_BY, ())) or {*([models.first.current] * (len(models) == 1))}
-        if len(found) != 1:
-            return None, None
-        (model,) = found
-        return model.version, model.variant
+        alone = {"": self.service.models.first.current} if len(self.service.models) == 1 else {}
+        found = list((scope.get(ANSWERED_BY) or alone).values())
+        return (found[0].version, found[0].variant) if len(found) == 1 else (None, None)
 
 
 async def _answer_at_the_end(scope: Scope, receive: Receive, answer: _Answer) -> None:

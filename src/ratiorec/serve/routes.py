@@ -114,16 +114,18 @@ async def _service(request: Request) -> Service:  # not async, it would cost a t
 
 @dataclass(frozen=True)
 class Answering:
-    """A request that is being answered: the service, and which models have answered it."""
+    """A request that is being answered: the service, and the model of each variant it has asked.
+
+    These stay the same until its end, whatever is reloaded meanwhile.
+    """
 
     service: Service
-    models: list[Served]
+    models: dict[str, Served]
 
     def model(self, variant: str | None = None, identifier: Id | None = None) -> Served:
         """The model of a variant, or of the one that an id gets, or of the first."""
-        model = self.service.models.model_for(variant, identifier)
-        self.models.append(model)
-        return model
+        chosen = self.service.models.chosen(variant, identifier)
+        return self.models.setdefault(chosen.variant, chosen.current)
 
     def query(self, fields: UserQuery | RecommendRequest, n_lists: int) -> Query:
         """The query, within the limits of this server."""
@@ -142,7 +144,7 @@ class Answering:
 
 
 async def _answering(request: Request) -> Answering:
-    return Answering(await _service(request), request.scope.setdefault(ANSWERED_BY, []))
+    return Answering(await _service(request), request.scope.setdefault(ANSWERED_BY, {}))
 
 
 Uses = Annotated[Service, Depends(_service)]
@@ -280,15 +282,15 @@ async def reload(
 ) -> Response:
     """Take the models that the folders hold now; one that is broken is refused."""
     require_admin(service.admin, request.headers)
-    all_or_one = fields.variant is None
-    models = list(service.models) if all_or_one else [service.models.named(str(fields.variant))]
+    name = fields.variant
+    models = list(service.models) if name is None else [service.models.named(name)]
     outcomes = await service.reload_all(models)
     rows = [
         {"name": one.variant, "model": one.current.version, "swapped": is_new}
         for one, is_new in zip(models, outcomes, strict=True)
     ]
-    answer = {"model": rows[0]["model"], "swapped": any(outcomes), "variants": rows}
-    return PlainJSON(answer)
+    first = rows[0]["model"]
+    return PlainJSON({"model": first, "swapped": any(outcomes), "variants": rows})
 
 
 @operations.get("/health/live", responses={200: {"model": Health}})

@@ -36,7 +36,7 @@ from ratiorec.serve.security import Keys
 from ratiorec.serve.variants import Variants
 
 ANSWERED_BY = "ratiorec.models"
-"""Where in the scope of a request the models stand that it was answered with."""
+"""Where in the scope of a request its models stand, by variant."""
 HEAD_BYTES = 2**16  # lists of allowed and denied items may stand in an address
 
 

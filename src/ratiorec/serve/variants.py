@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError, unknown_choice
-from ratiorec.serve.models import ModelInUse, RequestNames, Served
+from ratiorec.serve.models import ModelInUse, RequestNames
 
 N_PLACES = 10_000
 """Places on the circle of a split: a share is a multiple of a hundredth of a percent."""
@@ -151,14 +151,11 @@ class Variants:
             raise unknown_choice("no such variant", variant, names, where="variant")
         return self.models[variant]
 
-    def model_for(self, variant: str | None, identifier: int | str | None) -> Served:
-        """The model in use of a variant, or of the one that an id gets, or of the first."""
-        if variant is None and identifier is None:
-            return self.first.current
-        if variant is None:
-            assert identifier is not None
-            variant = self.split.name_of(identifier)
-        return self.named(variant).current
+    def chosen(self, variant: str | None, identifier: int | str | None) -> ModelInUse:
+        """The model of this variant, or else of the one that an id gets, or else the first."""
+        if variant is not None:
+            return self.named(variant)
+        return self.first if identifier is None else self.models[self.split.name_of(identifier)]
 
     def versions(self) -> dict[str, Any]:
         """The versions, for a line of a log: the first one, and each where there are several."""
