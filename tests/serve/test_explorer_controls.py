@@ -166,10 +166,10 @@ def test_a_mistake_in_a_filter_is_shown_at_its_character(
     explorer: Explorer, models: dict[str, Artifact]
 ) -> None:
     explorer.opened("#user=user3")
-    explorer.one("#filter").send_keys('group == "g1" and prise < 4', ENTER)
+    explorer.one("#filter").send_keys('group in ["g1", "g2"] and prise < 4', ENTER)
     explorer.until(lambda: explorer.one("#filter-problem").is_displayed())
     problem = explorer.one("#filter-problem")
-    for part in ("a column that is not there", "character 19", "found", "did you mean price?"):
+    for part in ("a column that is not there", "character 27", "found", "did you mean price?"):
         assert part in problem.text
     shown, caret = explorer.texts("#filter-problem pre")[0].split("\n")
     assert shown[caret.index("^") :].startswith("prise")
@@ -364,6 +364,36 @@ def test_the_map_says_how_many_neighbours_it_keeps(
     n_items = len(explorer.server.json("/v1/users/user3/history")["items"])
     assert len(explorer.all("#map path.had")) == n_items
     assert len(explorer.all("#map circle.recommended")) == 20
+
+
+def test_the_map_is_walked_by_keyboard(explorer: Explorer) -> None:
+    before = explorer.opened("#user=user3").history()
+    places = {
+        row["item_name"]: (row["x"], row["y"]) for row in explorer.server.json("/v1/map")["items"]
+    }
+    explorer.run("document.getElementById('map').focus()")
+    explorer.press(DOWN)
+    first = explorer.one("#map-pointed").text
+    assert first == explorer.recommended()[0]
+    explorer.press(RIGHT)
+    found = explorer.said()
+    steps = {name: np.subtract(place, places[first]) for name, place in places.items()}
+    beside = {name: step for name, step in steps.items() if step[0] > 0 and step[0] >= abs(step[1])}
+    assert found == min(beside, key=lambda name: np.hypot(*beside[name]))
+    assert found not in before
+    explorer.press(ENTER)
+    explorer.until(lambda: explorer.history()[-1:] == [found])
+
+
+def test_an_address_with_an_unknown_user_is_refused_and_the_page_is_of_use(
+    explorer: Explorer,
+) -> None:
+    explorer.opened("#user=eve")
+    assert "'eve'" in explorer.one("#problem").text
+    explorer.all("#suggestions button")[0].click()
+    explorer.until(lambda: len(explorer.recommended()) == 20)
+    assert not explorer.one("#problem").is_displayed()
+    explorer.severe()  # the 404 that was asked for
 
 
 # --- axe ---------------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
     python -m ratiorec_lab.studies.item_map --data gowalla
 
 One model is fitted to the training pairs. Its map (theory: V1) and the two principal axes are
-judged by the same figure, and the folder is written with either: the difference is the map's. Run
-it with OPENBLAS_NUM_THREADS=1 for the time of one core; `processor_seconds` are those of all threads.
+judged by the same figure, and the folder is written with either: the difference is the map's.
+`processor_seconds` are those of all threads; run it with OPENBLAS_NUM_THREADS=1.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ const state = { history: [], user: null, isExample: false, lists: [], view: addr
 const models = new Map(); // what is known of each variant
 let updates = 0;
 
-const map = new ItemMap((item) => add(item));
+const map = new ItemMap((item) => add(item), (text) => say(text));
 
 function say(text) {
   byId("said").textContent = text;
@@ -78,7 +78,8 @@ async function listOf(variant, isSecond) {
   const { history, user, view } = state;
   const { settings } = several() ? await known(variant) : state.model;
   const { rules, diversity } = view;
-  const options = { k: LISTED, filter: controls.filterOf(view), rules, diversity, ...asking(variant) };
+  const k = Math.min(LISTED, state.model.limits.max_k || LISTED);
+  const options = { k, filter: controls.filterOf(view), rules, diversity, ...asking(variant) };
   const answer = user
     ? await api.recommendToUser(user.user_id, options)
     : await api.recommendToHistory(history.map((item) => item.item_id), options);
@@ -185,10 +186,14 @@ async function showUser(id, isExample = false) {
   try {
     const answer = await api.historyOf(id, { k: most, ...asking() });
     become(answer.items, answer, isExample);
-    await update(`${isExample ? "An example: user" : "User"} ${answer.user_id}.`);
   } catch (error) {
+    if (!state.lists.length) {
+      await update("There is no such user."); // of a shared address: nothing stands there yet
+    }
     fail(error);
+    return;
   }
+  await update(`${isExample ? "An example: user" : "User"} ${state.user.user_id}.`);
 }
 
 // Ids of a shared address alone have no titles; a search for a whole id finds it first.
@@ -309,6 +314,7 @@ async function start() {
       byId("lead").textContent = "The model could not be read.";
     }
     fail(error);
+    byId("measure").textContent = "";
   } finally {
     byId("page").setAttribute("aria-busy", "false");
   }

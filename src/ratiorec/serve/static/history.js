@@ -17,7 +17,7 @@ function chip(item, remove) {
 
 export function showHistory({ history, user, isExample }, remove) {
   const draw = () => {
-    const shown = isWhole ? history : history.slice(0, FEW);
+    const shown = isWhole ? history : history.slice(-FEW);
     replaceKeepingFocus(byId("history"), shown.map((item) => chip(item, remove)), "history-title");
     byId("whole").hidden = history.length <= FEW;
     byId("whole").textContent = isWhole ? "Show fewer" : `Show all ${history.length}`;
@@ -37,7 +37,7 @@ function whose(history, user, isExample) {
   const count = (n) => `${n.toLocaleString("en")} ${n === 1 ? "item" : "items"}`;
   const [one, another] = isExample ? ["An example: user", "An example: a"] : ["User", "A"];
   if (user) {
-    const kept = user.n_items > history.length ? `, the first ${history.length} of them below` : "";
+    const kept = user.n_items > history.length ? `, ${history.length} of them are shown` : "";
     return `${one} ${user.user_id} had ${count(user.n_items)}${kept}.`;
   }
   return history.length ? `${another} new visitor with ${count(history.length)}.` : "No items yet.";

@@ -9,6 +9,7 @@ const HEIGHT = 520;
 const EDGE = 14;
 const MOST_COLOURS = 8;
 const ASKED_AT_ONCE = 500;
+const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] };
 
 // As large as the drawing allows, and both axes alike, so that distances can be compared.
 function fitted(items) {
@@ -26,10 +27,12 @@ function fitted(items) {
 }
 
 export class ItemMap {
-  constructor(choose) {
+  constructor(choose, say) {
     this.choose = choose;
+    this.say = say;
     this.about = null;
     this.drawn = 0;
+    byId("map").addEventListener("keydown", (event) => this.pressed(event));
   }
 
   // A variant's items, with the attribute that colours them, or none.
@@ -45,9 +48,12 @@ export class ItemMap {
     this.places = new Map(answer.items.map((item) => [item.item_id, item]));
     this.scale = fitted(answer.items);
     this.classes = this.coloured(answer.items, colour);
-    const others = shape("g", { class: "others" }, ...answer.items.map((i) => this.point(i, 2.8)));
-    this.marked = shape("g");
-    byId("map").replaceChildren(others, this.marked);
+    const hidden = { "aria-hidden": "true" }; // told in words
+    const others = answer.items.map((item) => this.point(item, 2.8));
+    this.marked = shape("g", hidden);
+    this.cursor = shape("circle", { ...hidden, class: "cursor", r: 0 });
+    this.pointed = null;
+    byId("map").replaceChildren(shape("g", { ...hidden, class: "others" }, ...others), this.marked, this.cursor);
     byId("map-section").hidden = false;
   }
 
@@ -80,6 +86,45 @@ export class ItemMap {
     return made;
   }
 
+  // By keyboard: to the nearest item within 45 degrees of the arrow, at first to one that is marked.
+  pressed(event) {
+    const step = STEPS[event.key];
+    if (!this.about || (!step && event.key !== "Enter")) {
+      return;
+    }
+    event.preventDefault();
+    if (!step) {
+      if (this.pointed) {
+        this.choose(this.pointed);
+      }
+      return;
+    }
+    const next = this.pointed ? this.beside(this.pointed, step) : this.first || this.about.items[0];
+    if (next) {
+      this.pointed = next;
+      this.cursor.setAttribute("cx", this.scale.across(next.x));
+      this.cursor.setAttribute("cy", this.scale.down(next.y));
+      this.cursor.setAttribute("r", 9);
+      byId("map-pointed").textContent = nameOf(next);
+      this.say(nameOf(next));
+    }
+  }
+
+  beside(from, [right, up]) {
+    let best = null;
+    let least = Infinity;
+    for (const item of this.places.values()) {
+      const [x, y] = [item.x - from.x, item.y - from.y];
+      const along = x * right + y * up;
+      const across = Math.abs(x * up) + Math.abs(y * right);
+      if (along > 0 && across <= along && along * along + across * across < least) {
+        least = along * along + across * across;
+        best = item;
+      }
+    }
+    return best;
+  }
+
   async mark(history, recommended) {
     if (!this.about) {
       return;
@@ -96,6 +141,7 @@ export class ItemMap {
     }
     const placed = (items) => items.map((i) => this.places.get(i.item_id)).filter(Boolean);
     const [had, offered] = [placed(history), placed(recommended)];
+    this.first = offered[0] || had[0];
     this.marked.replaceChildren(
       ...had.map((item) => this.point(item, 0, "had")),
       ...offered.map((item) => this.point(item, 5.5, "recommended")),

@@ -19,7 +19,7 @@ export function measureOf(settings) {
   }
   return {
     name: "score",
-    about: "Bars: the score beside the best of the list; it has no unit.",
+    about: "Bars show the score beside the best of the list; it has no unit.",
     value: (score) => score,
     shares: (values) => shares(values, Math.min(0, ...values)),
   };
