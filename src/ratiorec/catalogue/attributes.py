@@ -55,13 +55,13 @@ class Attributes:
         """The same of several."""
         return [self.row(int(index)) for index in indices]
 
-    def only(self, names: Sequence[str], *, where: str) -> Attributes:
-        """The columns of these names; "all" alone are all of them.
+    def asked_for(self, names: Sequence[str], *, where: str) -> Attributes:
+        """The columns of these names; "all" are all of them.
 
         Raises:
             UnknownChoiceError: There is no such column.
         """
-        if list(names) == ["all"]:
+        if "all" in names:
             return self
         for name in names:
             if name not in self.columns:

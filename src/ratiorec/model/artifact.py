@@ -290,10 +290,18 @@ class Artifact:
         """
         asked = Query.of(query, **options)
         items = known_indices(item_ids, self.items, on_unknown=asked.on_unknown)
-        found = asked.resolve([], users=self.users, filters=self.filters)._replace(users=items)
-        itself = identity_pairs(len(self.items))
-        blocks = self._ranked(asked, found, self.similarity, itself)
-        ranking = Ranking.of(blocks, items, self._length(asked))
+        found = asked.resolve([], users=self.users, filters=self.filters)
+        rank = Exact(self._length(asked), asked.exclude_seen, asked.memory_mb)
+        itself, rules = identity_pairs(len(self.items)), asked.rules
+        blocks = rank.stream(
+            self.similarity,
+            items,
+            seen=itself,
+            allow=found.allow,
+            deny=found.deny,
+            pick=None if rules is None else self.shelf.reranker(rules, rank.k, itself),
+        )
+        ranking = Ranking.of(blocks, items, rank.k)
         return Recommendations.of(
             ranking, self.items.ids[items], self.items, query="item", answer="similar"
         )

@@ -31,7 +31,7 @@ class QueryOptions(TypedDict, total=False):
     memory_mb: float
     rules: Rules | None
     filter: str | Expression | None
-    attributes: str | Iterable[str]
+    attributes: Sequence[str]
     max_cold: int | None
 
 
@@ -63,7 +63,7 @@ class Query:
     memory_mb: float = 512
     rules: Rules | None = None
     filter: str | Expression | None = None
-    attributes: str | Iterable[str] = ()
+    attributes: Sequence[str] = ()
     max_cold: int | None = None
 
     def __post_init__(self) -> None:

@@ -176,7 +176,7 @@ def named_items(
         for row, name in zip(rows, items.names[found].tolist(), strict=True):
             row["item_name"] = name
     if told:
-        table = artifact.item_table.only(told, where="attributes")
+        table = artifact.item_table.asked_for(told, where="attributes")
         for row, attributes in zip(rows, table.rows(found), strict=True):
             row["attributes"] = attributes
     return rows
