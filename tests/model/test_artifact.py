@@ -20,7 +20,7 @@ from ratiorec.model.artifact import Artifact
 from ratiorec.model.query import Query
 from ratiorec.model.store import read_model, write_model
 from ratiorec.scorers import SCORERS, InnerProduct
-from ratiorec.scorers.factors import ItemMap
+from ratiorec.scorers.item_map import ItemMap
 from ratiorec.scorers.scorer import UserItems
 from support.small_scorers import MAKERS
 
@@ -393,6 +393,20 @@ def test_a_model_of_other_parts_keeps_no_map_of_the_old_ones(tmp_path: Path) -> 
     assert replace(loaded, scorer=model_of("popularity").scorer).item_map is None
 
 
+def test_other_attributes_names_and_cards_keep_the_map(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    MODEL.save(tmp_path / "model")
+    loaded = Artifact.load(tmp_path / "model")
+    monkeypatch.setattr(ItemMap, "of", None)  # it takes seconds where items are many
+    for other in (
+        loaded.with_items(loaded.item_table, ["a thing"] * len(loaded.items)),
+        loaded.with_users(loaded.user_table),
+        loaded.with_card({}),
+    ):
+        assert other.item_map is loaded.item_map
+
+
 def test_a_folder_from_the_time_of_inner_products_only_still_loads(tmp_path: Path) -> None:
     content = {
         "scorer": "inner_product",
@@ -494,7 +508,10 @@ assert not heavy, heavy
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "model")], check=True)
 
 
-def test_a_model_of_gowalla_size_loads_in_well_under_a_second(tmp_path: Path) -> None:
+def test_a_model_of_gowalla_size_loads_in_well_under_a_second(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ItemMap, "of", ItemMap.plane_of)  # how it lies is of no weight here
     rng = np.random.default_rng(0)
     factors = InnerProduct(
         rng.standard_normal((29_858, 64), dtype=np.float32),

@@ -274,3 +274,19 @@ def test_an_item_of_which_nothing_is_known_is_left_out_and_a_title_is_something(
     bare = themes.take(np.array([0, -1, -1]))
     after = shop("ease").with_cold_items(IdTable(ids, titles, bare))
     assert after.items.ids[-after.n_cold :].tolist() == ["told", "titled"]
+
+
+def test_a_map_stays_and_cold_items_lie_among_those_that_they_are_like() -> None:
+    warm = shop("wmf").without_cold_items()
+    assert warm.item_map is not None
+    after = warm.with_cold_items(new_items())
+    assert after.item_map is not None
+    places, n_known = after.item_map.places, len(warm.items)
+    assert np.array_equal(places[:n_known], warm.item_map.places)
+    known = after.similarity.scores(np.arange(n_known, len(after.items)))[:, :n_known]
+    for row, place in zip(known, places[n_known:], strict=True):
+        nearest = np.argsort(-row, kind="stable")[:3]
+        assert place == pytest.approx(places[nearest].mean(axis=0), abs=1e-3)
+    again = after.without_cold_items()
+    assert again.item_map is not None
+    assert np.array_equal(again.item_map.places, warm.item_map.places)

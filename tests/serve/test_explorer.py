@@ -14,8 +14,9 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.store import read_model, write_model
 from ratiorec.scorers import Blend, InnerProduct, ItemFactors, ItemWeights, PopularityScorer
+from ratiorec.scorers.item_map import principal_plane
 from ratiorec.serve.answers import POINTS
-from ratiorec.serve.models import ModelInUse
+from ratiorec.serve.models import Catalogue, ModelInUse
 from ratiorec.serve.security import HEADERS, Keys
 from ratiorec.serve.server import create_app, read_pages
 from ratiorec.serve.service import Limits, Service
@@ -250,15 +251,30 @@ def test_the_map_is_the_one_that_was_saved(tmp_path: Path) -> None:
     assert {(row["x"], row["y"]) for row in client.get("/v1/map").json["items"]} == {(0.25, -0.3)}
 
 
-def test_a_folder_that_was_saved_without_a_map_has_the_same_one(tmp_path: Path) -> None:
-    expected = client_of(small_model(), tmp_path / "new").get("/v1/map").json
+def test_the_map_says_how_many_neighbours_it_keeps_and_how_many_the_plane_would(
+    tmp_path: Path,
+) -> None:
+    model = small_model(n_items=200)
+    answer = client_of(model, tmp_path / "model").get("/v1/map").json
+    assert model.item_map is not None
+    assert answer["neighbours_kept"] == model.item_map.kept > 0.5
+    assert answer["kept_by_plane"] == model.item_map.kept_by_plane < answer["neighbours_kept"]
+
+
+def test_a_folder_that_was_saved_without_a_map_has_the_plane(tmp_path: Path) -> None:
+    model = small_model(n_items=200)
+    expected = client_of(model, tmp_path / "new").get("/v1/map").json
     content, arrays = read_model(tmp_path / "new")
     parts = {name: content[name] for name in ("scorer", "users", "items", "settings", "card")}
     old = {name: array for name, array in arrays.items() if not name.startswith("map.")}
     write_model(tmp_path / "old", parts, old)
     client = Client(create_app(Service.of(ModelInUse(tmp_path / "old"), Limits())))
     answer = client.get("/v1/map").json
-    assert {**answer, "model": ""} == {**expected, "model": ""}
+    plane, _ = principal_plane(model.scorer.item_vectors)
+    by_users = Catalogue.of(model.items, model.seen).by_users
+    found = [[row["x"], row["y"]] for row in answer["items"]]
+    assert np.array(found, np.float32).tolist() == plane[by_users].tolist()
+    assert (answer["shown"], answer["neighbours_kept"]) == (expected["shown"], None)
 
 
 # --- searching for users ---------------------------------------------------------------------
@@ -320,8 +336,8 @@ def test_the_page_keeps_to_a_policy_without_inline_scripts_and_styles(client: Cl
 
 def test_every_field_has_a_label(client: Client) -> None:
     page = client.get("/").body.decode()
-    fields = re.findall(r'<input id="([^"]+)"', page)
-    assert len(fields) == page.count("<input")
+    fields = re.findall(r'<(?:input|select) id="([^"]+)"', page)
+    assert len(fields) == page.count("<input") + page.count("<select")
     assert set(re.findall(r'<label for="([^"]+)"', page)) == set(fields)
 
 
@@ -334,10 +350,12 @@ def test_every_module_that_a_script_imports_is_there(client: Client) -> None:
 def test_every_element_that_a_script_looks_for_is_on_the_page() -> None:
     pages = read_pages()
     there = set(re.findall(rb'\bid="([^"]+)"', pages["index.html"].content))
-    for name in ("explorer.js", "map.js", "panel.js", "users.js"):
-        wanted = set(re.findall(rb'byId\("([^"]+)"\)', pages[name].content))
-        assert wanted
-        assert wanted <= there, name
+    wanted = {
+        name: set(re.findall(rb'byId\("([^"]+)"\)', page.content)) for name, page in pages.items()
+    }
+    assert sum(map(bool, wanted.values())) >= 7
+    for name, ids in wanted.items():
+        assert ids <= there, name
 
 
 def test_the_colours_are_those_of_the_reports() -> None:

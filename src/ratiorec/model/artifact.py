@@ -42,7 +42,7 @@ from ratiorec.model.store import parts_are_whole, read_model, write_model
 from ratiorec.plain import html_table
 from ratiorec.reranking.reranker import Graded, Shelf
 from ratiorec.scorers import Scorer, StoredScorer, with_fallback_users
-from ratiorec.scorers.factors import ItemMap
+from ratiorec.scorers.item_map import ItemMap
 from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Cap, Exact, Progress, Ranking, blocked_items
@@ -130,10 +130,7 @@ class Artifact:
     def with_items(self, table: Attributes, names: Sequence[str] | None = None) -> Artifact:
         """The same model with other attributes of its items, and other names where given."""
         items = self.items if names is None else self.items.with_names(names)
-        other = replace(self, items=items, item_table=table)
-        if "item_map" in self.__dict__:  # as its vectors are the same
-            object.__setattr__(other, "item_map", self.item_map)
-        return other
+        return self._beside_scorer(items=items, item_table=table)
 
     def with_cold_items(self, table: IdTable) -> Artifact:
         """The model with the items of a table that nobody has had, by their content (theory: K2).
@@ -150,7 +147,14 @@ class Artifact:
 
     def with_users(self, table: Attributes) -> Artifact:
         """The same model with other attributes of its users."""
-        return replace(self, user_table=table)
+        return self._beside_scorer(user_table=table)
+
+    def _beside_scorer(self, **changes: Any) -> Artifact:
+        """The same scorer with other parts beside it; its map, where there is one, stays."""
+        other = replace(self, **changes)
+        if "item_map" in vars(self):
+            object.__setattr__(other, "item_map", self.item_map)
+        return other
 
     def with_new_users(self, table: IdTable) -> Artifact:
         """The model with the users of a table that it does not know, for lists by attributes.
@@ -159,7 +163,7 @@ class Artifact:
         """
         found = self.users.indices(table.ids, on_unknown="skip")
         new = table.take(np.flatnonzero(found < 0))
-        return replace(self, new_users=new if len(new) else None)
+        return self._beside_scorer(new_users=new if len(new) else None)
 
     def with_filters(self, named: Mapping[str, str]) -> Artifact:
         """The same model with names for filters, used as `@name`; they are not saved with it.
@@ -175,7 +179,7 @@ class Artifact:
 
     def with_card(self, card: Mapping[str, Any]) -> Artifact:
         """The same model with another card."""
-        return replace(self, card=card)
+        return self._beside_scorer(card=card)
 
     def recommend(
         self, user_ids: Ids, query: Query | int | None = None, **options: Unpack[QueryOptions]
@@ -404,8 +408,9 @@ class Artifact:
         with parts_are_whole(folder):
             content, arrays = read_model(folder)
             model = cls(**fields_in(content, arrays))
-            if (kept := ItemMap.kept(arrays, len(model.items))) is not None:
-                object.__setattr__(model, "item_map", kept)
+            # a folder from before there were maps has the plane: a server has no time for more
+            stored = ItemMap.stored(arrays, len(model.items)) or ItemMap.plane_of(model.scorer)
+            object.__setattr__(model, "item_map", stored)
         return model
 
     def _ranked(

@@ -49,7 +49,7 @@ def with_cold_items(model: Artifact, table: IdTable, ridge: Ridge | None = None)
     if ridge is None:
         ridge = Ridge.chosen(content, teaches, item_targets(warm.scorer))
     mix = ridge.mix(content, teaches, n_known)
-    return replace(
+    return _with(
         warm,
         scorer=scorers.with_cold_items(warm.scorer, mix, warm.seen),
         items=items,
@@ -65,7 +65,7 @@ def without_cold_items(model: Artifact) -> Artifact:
         return model
     n_known = len(model.items) - model.n_cold
     ids, names = model.items.ids, model.items.names
-    return replace(
+    return _with(
         model,
         scorer=scorers.without_cold_items(model.scorer, n_known, model.seen),
         items=Vocabulary(ids[:n_known], "item", None if names is None else names[:n_known]),
@@ -73,6 +73,15 @@ def without_cold_items(model: Artifact) -> Artifact:
         card={name: value for name, value in model.card.items() if name != _CARD},
         n_cold=0,
     )
+
+
+def _with(model: Artifact, **changes: Any) -> Artifact:
+    """The model with more items or fewer, whose map is not made anew."""
+    other = replace(model, **changes)
+    if "item_map" in vars(model):
+        resized = model.item_map and model.item_map.resized(other.scorer)
+        object.__setattr__(other, "item_map", resized)
+    return other
 
 
 def retaught(before: Artifact, warm: Artifact) -> Artifact:

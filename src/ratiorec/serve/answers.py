@@ -162,7 +162,8 @@ def placed_items(model: Served, item_ids: Sequence[Id] | None, told: Told = None
     places = item_map.places[listed].astype(np.float64).round(4)  # without a float32's tail
     for row, (x, y) in zip(rows, places.tolist(), strict=True):
         row |= {"x": x, "y": y}
-    return {"n_items": len(items), "shown": item_map.shown, "items": rows}
+    figures = {"neighbours_kept": item_map.kept, "kept_by_plane": item_map.kept_by_plane}
+    return {"n_items": len(items), "shown": item_map.shown, **figures, "items": rows}
 
 
 def named_items(

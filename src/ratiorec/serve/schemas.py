@@ -368,12 +368,18 @@ class Place(Item):
 
 
 class Map(BaseModel):
-    """Items on the first two principal axes, and the share of the variance that these show."""
+    """Items on a plane, and the share of the 10 nearest there that are among the 30 most alike.
+
+    `kept_by_plane` is that share on the first two principal axes, which show the share `shown` of
+    the variance; without a share the map is these axes.
+    """
 
     model: str
     variant: Answering = None
     n_items: int
     shown: float
+    neighbours_kept: float | None = None
+    kept_by_plane: float | None = None
     items: list[Place]
 
 

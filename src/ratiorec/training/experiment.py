@@ -9,7 +9,7 @@ import re
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import IO, Any
 
@@ -28,6 +28,7 @@ from ratiorec.machine import (
 )
 from ratiorec.model.artifact import Artifact
 from ratiorec.presets import AUTO
+from ratiorec.scorers.neighbour_embedding import seconds_to_map
 from ratiorec.settings import (
     AnySettings,
     AutoSettings,
@@ -88,6 +89,7 @@ def fit(
         require_trainable(dataset.train)
     if sentence := weights_note(dataset.train, settings):
         warnings.warn(sentence, stacklevel=2)
+    options = _leaving_time_to_save(options, dataset.train.n_items)
     place = find_device(device)
     log = TrainingLog(options.log, observe)
     run: FitSession | AutoSession
@@ -131,6 +133,12 @@ def fit(
         "total": round(fitted.seconds + time.monotonic() - started - log.seconds, 3),
     }
     return model.with_card(card)
+
+
+def _leaving_time_to_save(options: FitOptions, n_items: int) -> FitOptions:
+    """The options without the seconds that the map of the items takes when the model is saved."""
+    kept_back = min(seconds_to_map(n_items), options.max_seconds / 4)
+    return replace(options, max_seconds=options.max_seconds - kept_back)
 
 
 def weights_note(data: Interactions, settings: AnySettings) -> str | None:

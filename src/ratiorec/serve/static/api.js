@@ -15,6 +15,17 @@ export function useKey(given) {
   key = given;
 }
 
+// An option that is not set is not sent: a server knows those that it tells of alone.
+const isSet = (value) => value !== undefined && value !== null && value !== "" && value !== 0;
+
+function address(path, options) {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(options)) {
+    [value].flat().filter(isSet).forEach((one) => query.append(name, one));
+  }
+  return query.size ? `${path}?${query}` : path;
+}
+
 export async function ask(path, body) {
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   const options = { headers };
@@ -42,20 +53,19 @@ export async function ask(path, body) {
   return content;
 }
 
-export const searchItems = (query, k) =>
-  ask(`/v1/items?k=${k}&query=${encodeURIComponent(query)}`);
-export const searchUsers = (query, k) =>
-  ask(`/v1/users?k=${k}&query=${encodeURIComponent(query)}`);
-export const recommendToUser = (user, k) =>
-  ask(`/v1/recommend/${encodeURIComponent(user)}?k=${k}`);
-export const recommendToHistory = async (history, k) => {
-  const answer = await ask("/v1/recommend", { histories: [history], k });
-  return { items: answer.lists[0].items };
-};
-export const historyOf = (user, k) =>
-  ask(`/v1/users/${encodeURIComponent(user)}/history?k=${k}`);
-export const similarTo = (item, k) => ask(`/v1/similar/${encodeURIComponent(item)}?k=${k}`);
-export const why = (history, item) => ask("/v1/why", { history, item });
-export const model = () => ask("/v1/model");
-export const map = (items) =>
-  ask(`/v1/map${items ? `?${items.map((i) => `item=${encodeURIComponent(i)}`).join("&")}` : ""}`);
+const set = (options) =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => isSet(value) && value.length !== 0));
+
+export const searchItems = (query, k, options = {}) => ask(address("/v1/items", { k, query, ...options }));
+export const searchUsers = (query, k) => ask(address("/v1/users", { k, query }));
+export const recommendToUser = (user, options) =>
+  ask(address(`/v1/recommend/${encodeURIComponent(user)}`, options));
+export const recommendToHistory = async (history, options) =>
+  (await ask("/v1/recommend", { histories: [history], ...set(options) })).lists[0];
+export const historyOf = (user, options) =>
+  ask(address(`/v1/users/${encodeURIComponent(user)}/history`, options));
+export const similarTo = (item, options) =>
+  ask(address(`/v1/similar/${encodeURIComponent(item)}`, options));
+export const why = (history, item, options) => ask("/v1/why", { history, item, ...set(options) });
+export const model = (options = {}) => ask(address("/v1/model", options));
+export const map = (options) => ask(address("/v1/map", options));

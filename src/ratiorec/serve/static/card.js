@@ -29,12 +29,12 @@ export function modelCard(answer) {
     element("pre", { text, tabindex: "0", role: "region", "aria-label": "Settings as JSON" }),
   );
   const curves = curvesOf(answer.card.curve);
-  return [facts(answer), metrics(answer.card), members(answer.card), curves, settings].filter(Boolean);
+  return [facts(answer), metrics(answer.card), members(answer), curves, settings].filter(Boolean);
 }
 
 // What an automatic choice has tried: each candidate's figure, weight, and why it was taken or not.
-function members(card) {
-  const tried = (Array.isArray(card.members) ? card.members : []).filter(isTable);
+function members(answer) {
+  const tried = [answer.members, answer.card.members].find(Array.isArray)?.filter(isTable) || [];
   if (!tried.length) {
     return null;
   }
@@ -82,10 +82,12 @@ function facts(answer) {
   const data = isTable(card.data) ? card.data : {};
   const seconds = isTable(card.seconds) ? card.seconds.total : undefined;
   const rows = {
+    variant: answer.variant || undefined,
     preset: card.preset,
     data: data.name,
     users: whole(answer.n_users),
     items: whole(answer.n_items),
+    "new items": whole(answer.n_cold_items || undefined),
     pairs: whole(data.pairs),
     "pairs since training": whole(card.pairs_since),
     steps: whole(card.steps),

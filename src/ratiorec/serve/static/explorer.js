@@ -1,9 +1,14 @@
 // The page: a history, what is recommended for it, and why.
 
+import * as address from "./address.js";
 import * as api from "./api.js";
 import { headline, modelCard } from "./card.js";
-import { bar, button, byId, element, figure } from "./elements.js";
-import { described, nameOf } from "./items.js";
+import * as controls from "./controls.js";
+import { button, byId, element } from "./elements.js";
+import { example } from "./example.js";
+import { showHistory } from "./history.js";
+import { described, nameOf, shownAttributes } from "./items.js";
+import { showLists } from "./lists.js";
 import { ItemMap } from "./map.js";
 import { openSimilar, openWhy } from "./panel.js";
 import { measureOf } from "./ratio.js";
@@ -15,10 +20,11 @@ const FOUND = 10;
 const SUGGESTED = 8;
 const SIMILAR = 10;
 
-const state = { history: [], user: null, recommended: [], measure: measureOf({}), limits: {} };
+const state = { history: [], user: null, isExample: false, lists: [], view: address.read(), model: null };
+const models = new Map(); // what is known of each variant
 let updates = 0;
 
-const map = new ItemMap((item) => add(item));
+const map = new ItemMap((item) => add(item), (text) => say(text));
 
 function say(text) {
   byId("said").textContent = text;
@@ -47,147 +53,166 @@ function fail(error) {
 
 function calm() {
   byId("problem").hidden = true;
+  controls.hideFilterProblem();
 }
 
-// A list that is made anew must not send whoever is in it by keyboard back to the top.
-function replaceKeepingFocus(list, children, title) {
-  const buttons = () => [...list.querySelectorAll("button")];
-  const place = buttons().indexOf(document.activeElement);
-  list.replaceChildren(...children);
-  if (place >= 0) {
-    (buttons()[Math.min(place, buttons().length - 1)] || byId(title)).focus();
-  }
+// --- asking ------------------------------------------------------------------------------------
+
+const several = () => (state.model.variants || []).length > 1;
+
+// What is asked of every address that knows variants and attributes, if there are any.
+function asking(variant = state.view.variant) {
+  const known = models.get(variant) || state.model;
+  const attributes = shownAttributes((known.attributes || {}).items || {});
+  return { variant: several() ? variant : "", attributes };
 }
 
-function showHistory() {
-  const { history, user } = state;
-  const chips = history.map((item) =>
-    element(
-      "li",
-      { class: "chip" },
-      element("span", { text: nameOf(item) }),
-      button("×", `Remove ${nameOf(item)}`, () => remove(item)),
-    ),
-  );
-  replaceKeepingFocus(byId("history"), chips, "history-title");
-  byId("clear").hidden = !history.length && !user;
-  byId("start").hidden = Boolean(history.length || user);
-  const n = `${history.length} ${history.length === 1 ? "item" : "items"}`;
-  let whose = history.length ? `${n}, as of someone new.` : "Nothing yet.";
-  if (user) {
-    const kept = user.n_items > history.length ? `, ${history.length} of them shown` : "";
-    whose = `User ${user.user_id} had ${user.n_items.toLocaleString("en")} items${kept}.`;
+async function known(variant) {
+  if (!models.has(variant)) {
+    models.set(variant, await api.model({ variant }));
   }
-  byId("whose").textContent = whose;
+  return models.get(variant);
 }
 
-function rankedRow(item, share, value) {
-  const name = nameOf(item);
-  const actions = element(
-    "div",
-    { class: "actions" },
-    button("Add", `Add ${name} to the history`, () => add(item)),
-    button("Similar", `Similar to ${name}`, () => showSimilar(item)),
-  );
-  if (state.history.length) {
-    actions.append(button("Why", `Why ${name}?`, () => showWhy(item)));
-  }
-  const size = element(
-    "span",
-    { class: "value" },
-    element("span", { class: "unseen", text: `${state.measure.name} ` }),
-    figure(value),
-  );
-  const title = element("div", { class: "title" }, ...described(item));
-  return element("li", {}, title, element("div", { class: "sized" }, bar(share), size), actions);
+async function listOf(variant, isSecond) {
+  const { history, user, view } = state;
+  const { settings } = several() ? await known(variant) : state.model;
+  const { rules, diversity } = view;
+  const k = Math.min(LISTED, state.model.limits.max_k || LISTED);
+  const options = { k, filter: controls.filterOf(view), rules, diversity, ...asking(variant) };
+  const answer = user
+    ? await api.recommendToUser(user.user_id, options)
+    : await api.recommendToHistory(history.map((item) => item.item_id), options);
+  return { items: answer.items, measure: measureOf(settings), variant: options.variant, isSecond };
 }
+
+async function asked() {
+  const { history, user, view } = state;
+  if (!user && !history.length) {
+    return [{ items: [], measure: measureOf(state.model.settings) }];
+  }
+  const variants = several() && view.beside ? [view.variant, view.beside] : [view.variant];
+  return Promise.all(variants.map((variant, place) => listOf(variant, place > 0)));
+}
+
+// --- showing -----------------------------------------------------------------------------------
 
 function showRecommendations() {
-  const { recommended, measure } = state;
-  const values = recommended.map((item) => measure.value(item.score));
-  const lengths = measure.shares(values);
-  const rows = recommended.map((item, place) => rankedRow(item, lengths[place], values[place]));
-  replaceKeepingFocus(byId("recommendations"), rows, "recommendations-title");
-  const asked = state.history.length || state.user;
-  byId("measure").textContent = recommended.length
-    ? measure.about
-    : asked ? "Nothing is left to recommend." : "Add an item or show a user.";
+  const [first, second] = state.lists;
+  showLists(state.lists, actions);
+  const isAsked = state.history.length || state.user;
+  byId("measure").textContent = first.items.length
+    ? second ? "Marks say how far an item has moved from its place in the first list." : first.measure.about
+    : isAsked ? "Nothing is left to recommend." : "Add an item or show a user.";
 }
 
-async function recommended() {
-  const { history, user } = state;
-  if (user) {
-    return (await api.recommendToUser(user.user_id, LISTED)).items;
-  }
-  if (history.length) {
-    return (await api.recommendToHistory(history.map((i) => i.item_id), LISTED)).items;
-  }
-  return [];
+function actions(item) {
+  const name = nameOf(item);
+  const why = button("Why", `Why ${name}?`, () => showWhy(item));
+  return [
+    button("Add", `Add ${name} to the history`, () => add(item)),
+    button("Similar", `Similar to ${name}`, () => showSimilar(item)),
+    ...(state.history.length ? [why] : []),
+  ];
 }
 
 async function update(news) {
   const mine = ++updates;
-  showHistory();
+  showHistory(state, remove);
+  if (!state.isExample) {
+    const items = state.history.map((item) => item.item_id);
+    address.write({ ...state.view, user: state.user ? state.user.user_id : "", items });
+  }
   try {
-    const items = await recommended();
+    const lists = await asked();
     if (mine !== updates) {
       return;
     }
-    state.recommended = items;
+    state.lists = lists;
     calm();
     showRecommendations();
-    const best = items.length ? `${items.length} recommendations, first ${nameOf(items[0])}.` : "";
-    say(`${news} ${best}`);
+    const { items } = lists[0];
+    say(`${news} ${items.length ? `${items.length} recommendations, first ${nameOf(items[0])}.` : ""}`);
     await map.mark(state.history, items);
   } catch (error) {
     if (mine === updates) {
-      state.recommended = []; // those of another history would stand beside this one
-      showRecommendations();
-      byId("measure").textContent = "There is no list for this history.";
-      fail(error);
+      refuse(error);
     }
   }
 }
 
-function add(item) {
-  const entry = { item_id: item.item_id, item_name: item.item_name };
-  if (state.history.some((other) => other.item_id === entry.item_id)) {
-    say(`${nameOf(entry)} is in the history already.`);
-    return;
-  }
-  state.user = null;
-  state.history = [...state.history, entry];
-  update(`Added ${nameOf(entry)}.`);
-}
-
-function remove(item) {
-  state.user = null;
-  state.history = state.history.filter((other) => other.item_id !== item.item_id);
-  update(`Removed ${nameOf(item)}.`);
-}
-
-function clear() {
-  state.user = null;
-  state.history = [];
-  byId("search").focus();
-  update("The history is empty.");
-}
-
-async function showUser(id) {
-  const most = Math.min(state.limits.max_history || 100, state.limits.max_k || 100);
-  try {
-    const answer = await api.historyOf(id, most);
-    state.user = answer;
-    state.history = answer.items;
-    await update(`User ${answer.user_id}.`);
-  } catch (error) {
+// The lists of another history or filter would stand beside this one.
+function refuse(error) {
+  state.lists = [{ items: [], measure: measureOf(state.model.settings) }];
+  showRecommendations();
+  const isOfFilter = controls.isOfFilter(error);
+  byId("measure").textContent = `There is no list for this ${isOfFilter ? "filter" : "history"}.`;
+  if (isOfFilter) {
+    controls.showFilterProblem(error, controls.filterOf(state.view));
+  } else {
     fail(error);
   }
 }
 
+// --- changing the history ------------------------------------------------------------------------
+
+function become(history, user, isExample = false) {
+  Object.assign(state, { history, user, isExample });
+}
+
+function add({ item_id, item_name, attributes }) {
+  const entry = { item_id, item_name, attributes };
+  if (state.history.some((other) => other.item_id === item_id)) {
+    say(`${nameOf(entry)} is in the history already.`);
+    return;
+  }
+  become([...state.history, entry], null);
+  update(`Added ${nameOf(entry)}.`);
+}
+
+function remove(item) {
+  become(state.history.filter((other) => other.item_id !== item.item_id), null);
+  update(`Removed ${nameOf(item)}.`);
+}
+
+function clear() {
+  become([], null);
+  byId("search").focus();
+  update("The history is empty.");
+}
+
+async function showUser(id, isExample = false) {
+  const most = Math.min(state.model.limits.max_history || 100, state.model.limits.max_k || 100, 100);
+  try {
+    const answer = await api.historyOf(id, { k: most, ...asking() });
+    become(answer.items, answer, isExample);
+  } catch (error) {
+    if (!state.lists.length) {
+      await update("There is no such user."); // of a shared address: nothing stands there yet
+    }
+    fail(error);
+    return;
+  }
+  await update(`${isExample ? "An example: user" : "User"} ${state.user.user_id}.`);
+}
+
+// Ids of a shared address alone have no titles; a search for a whole id finds it first.
+async function showItems(ids, isExample = false) {
+  const items = await Promise.all(
+    ids.map(async (id) => {
+      const { items: found } = await api.searchItems(id, 1, asking());
+      return found.find((item) => item.item_id === id) || { item_id: id };
+    }),
+  );
+  become(items, null, isExample);
+  await update(isExample ? "An example visitor." : "A shared history.");
+}
+
+// --- dialogs -----------------------------------------------------------------------------------
+
 async function showSimilar(item) {
   try {
-    openSimilar(item, await api.similarTo(item.item_id, SIMILAR), add);
+    openSimilar(item, await api.similarTo(item.item_id, { k: SIMILAR, ...asking() }), add);
   } catch (error) {
     fail(error);
   }
@@ -195,7 +220,8 @@ async function showSimilar(item) {
 
 async function showWhy(item) {
   try {
-    const answer = await api.why(state.history.map((i) => i.item_id), item.item_id);
+    const { variant } = asking();
+    const answer = await api.why(state.history.map((i) => i.item_id), item.item_id, { variant });
     openWhy(item, answer, Boolean(state.user));
   } catch (error) {
     fail(error);
@@ -203,7 +229,7 @@ async function showWhy(item) {
 }
 
 async function showSuggestions() {
-  const { items } = await api.searchItems("", SUGGESTED);
+  const { items } = await api.searchItems("", SUGGESTED, asking());
   byId("suggestions").replaceChildren(
     ...items.map((item) => {
       const put = button(nameOf(item), `${nameOf(item)}, add to the history`, () => {
@@ -215,45 +241,118 @@ async function showSuggestions() {
   );
 }
 
+// --- the map -----------------------------------------------------------------------------------
+
+function offerColours() {
+  const kinds = (state.model.attributes || {}).items || {};
+  const names = shownAttributes(kinds).filter((name) => kinds[name] !== "number");
+  const { view } = state;
+  byId("colour-field").hidden = !names.length;
+  byId("colour").replaceChildren(
+    ...[["none", "no colours"], ...names.map((name) => [name, name])].map(([value, text]) =>
+      element("option", { value, text }),
+    ),
+  );
+  byId("colour").value = [view.colour, names[0]].find((name) => name === "none" || names.includes(name)) || "none";
+}
+
 async function showMap() {
+  const colour = byId("colour").value;
   try {
-    await map.read();
-    await map.mark(state.history, state.recommended);
+    await map.read(asking().variant, colour === "none" ? "" : colour);
+    await map.mark(state.history, state.lists[0]?.items || []);
+    byId("to-map").parentElement.hidden = false;
   } catch (error) {
-    byId("to-map").parentElement.hidden = true; // a model without vectors has no map
+    byId("map-section").hidden = true; // a model without vectors has no map
+    byId("to-map").parentElement.hidden = true;
     if (error.status !== 404) {
       fail(error);
     }
   }
 }
 
-async function start() {
-  try {
-    const answer = await api.model();
-    state.measure = measureOf(answer.settings);
-    state.limits = answer.limits;
-    byId("lead").textContent = headline(answer);
-    byId("card").replaceChildren(...modelCard(answer));
-    byId("key-form").hidden = true;
-    calm();
-    offerUsers(answer.user_search, { show: showUser, say, fail });
-    await showSuggestions();
-    showHistory();
-  } catch (error) {
-    byId("lead").textContent = "The model could not be read.";
-    fail(error);
-    return;
+// --- the beginning -------------------------------------------------------------------------------
+
+async function begin() {
+  const answer = await api.model();
+  state.model = answer;
+  models.clear();
+  if (several()) {
+    models.set(answer.variant, answer);
+    const names = answer.variants.map(({ name }) => name);
+    state.view.variant = names.includes(state.view.variant) ? state.view.variant : answer.variant;
+    state.model = await known(state.view.variant);
   }
-  await showMap();
+  showModel();
+  byId("key-form").hidden = true;
+  calm();
+  controls.offer(state.model, state.view);
+  Object.assign(state.view, controls.chosen());
+  offerColours();
+  offerUsers(answer.user_search, { show: showUser, say, fail });
 }
 
+function showModel() {
+  byId("lead").textContent = headline(state.model);
+  byId("card").replaceChildren(...modelCard(state.model));
+}
+
+async function showView({ user, items }) {
+  const isExample = !user && !items.length;
+  const wanted = isExample ? await example(state.model) : { user, items };
+  await (wanted.user ? showUser(wanted.user, isExample) : showItems(wanted.items, isExample));
+}
+
+async function start() {
+  byId("page").setAttribute("aria-busy", "true");
+  try {
+    await begin();
+    await showSuggestions();
+    await Promise.all([showView(state.view), showMap()]);
+  } catch (error) {
+    if (!state.model) {
+      byId("lead").textContent = "The model could not be read.";
+    }
+    fail(error);
+    byId("measure").textContent = "";
+  } finally {
+    byId("page").setAttribute("aria-busy", "false");
+  }
+}
+
+async function changed(news) {
+  const { variant } = state.view;
+  Object.assign(state.view, controls.chosen());
+  state.isExample = false;
+  try {
+    if (variant !== state.view.variant) {
+      state.model = await known(state.view.variant);
+      showModel();
+      controls.offer(state.model, state.view);
+      offerColours();
+      await showMap();
+    }
+    await update(news);
+  } catch (error) {
+    fail(error);
+  }
+}
+
+controls.listen(changed, { say, fail });
+address.watch((view) => {
+  state.view = view;
+  start();
+});
 combobox({
   input: byId("search"),
   list: byId("options"),
   noun: "item",
-  find: async (query) => (await api.searchItems(query, FOUND)).items,
-  choose: add,
-  describe: described,
+  find: async (query) => (await api.searchItems(query, FOUND, asking())).items,
+  choose: (item) => {
+    byId("search").value = "";
+    add(item);
+  },
+  describe: (item) => [described(item)],
   say,
   fail,
 });
@@ -262,6 +361,12 @@ byId("user-form").addEventListener("submit", (event) => {
   showUser(byId("user").value); // as it is: spaces may be a part of an id
 });
 byId("clear").addEventListener("click", clear);
+byId("colour").addEventListener("change", () => {
+  state.view.colour = byId("colour").value;
+  state.isExample = false;
+  showMap();
+  update("Other colours.");
+});
 byId("panel-close").addEventListener("click", () => byId("panel").close());
 byId("key-form").addEventListener("submit", (event) => {
   event.preventDefault();
@@ -269,4 +374,11 @@ byId("key-form").addEventListener("submit", (event) => {
   byId("key").value = "";
   start();
 });
+document.querySelectorAll('nav a[href^="#"]').forEach((link) =>
+  link.addEventListener("click", (event) => {
+    event.preventDefault(); // what stands behind the # is the view
+    byId(link.hash.slice(1)).focus();
+    byId(link.hash.slice(1)).scrollIntoView();
+  }),
+);
 start();

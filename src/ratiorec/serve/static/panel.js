@@ -20,7 +20,7 @@ function row(item, share, value, kind, ...actions) {
   return element(
     "li",
     {},
-    element("div", { class: "title" }, ...described(item)),
+    described(item),
     element("div", { class: "sized" }, bar(share, kind), element("span", { class: "value", text: value })),
     ...actions,
   );
@@ -31,6 +31,7 @@ export function openSimilar(item, answer, add) {
     item_id: like.similar_id,
     item_name: like.similar_name,
     score: like.score,
+    attributes: like.attributes,
   }));
   const most = Math.max(...items.map((like) => like.score), 0);
   const rows = items.map((like) => {

@@ -12,14 +12,14 @@ export function measureOf(settings) {
   if (link) {
     return {
       name: "ratio",
-      about: `Bars: the estimated ratio. ${meaning(risk.weights || {})}`,
+      about: `Bars show the estimated ratio. ${meaning(risk.weights || {})}`,
       value: link,
       shares: (values) => shares(values, 0),
     };
   }
   return {
     name: "score",
-    about: "Bars: the score beside the best of the list; it has no unit.",
+    about: "Bars show the score beside the best of the list; it has no unit.",
     value: (score) => score,
     shares: (values) => shares(values, Math.min(0, ...values)),
   };
@@ -29,7 +29,7 @@ export function measureOf(settings) {
 function meaning(weights) {
   return weights.kind === "uniform"
     ? "At 2, the item is twice as likely among what this user likes as among all items."
-    : "Its order is what counts: the weights that this model was trained with bend its size.";
+    : "Compare ratios within a list only: this model weights items, which changes their size.";
 }
 
 function shares(values, least) {

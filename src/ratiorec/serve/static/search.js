@@ -5,7 +5,8 @@ import { element } from "./elements.js";
 const PAUSE = 120; // milliseconds without a key, so that not every letter is a request
 
 // `noun` is what is searched for, in words; `typed`, where it is given, takes what stands in the
-// field when Enter is pressed and nothing of the list is pointed at.
+// field when Enter is pressed and nothing of the list is pointed at. What is chosen is put into the
+// field, or not, by `choose`; `find` gives null where there is nothing to be told of.
 export function combobox({ input, list, noun, find, choose, typed, describe, say, fail }) {
   let found = [];
   let active = -1;
@@ -36,7 +37,6 @@ export function combobox({ input, list, noun, find, choose, typed, describe, say
 
   function take(place) {
     const item = found[place];
-    input.value = "";
     close();
     choose(item);
   }
@@ -54,7 +54,7 @@ export function combobox({ input, list, noun, find, choose, typed, describe, say
     list.hidden = items.length === 0;
     input.setAttribute("aria-expanded", String(items.length > 0));
     point(-1);
-    say(items.length ? `${items.length} ${noun}s found.` : `No ${noun} found.`);
+    say(items.length ? `${items.length} ${noun}${items.length > 1 ? "s" : ""} found.` : `No ${noun} found.`);
   }
 
   async function look() {
@@ -62,7 +62,7 @@ export function combobox({ input, list, noun, find, choose, typed, describe, say
     try {
       const items = await find(input.value.trim());
       if (mine === asked) {
-        show(items);
+        (items ? show : close)(items);
       }
     } catch (error) {
       if (mine === asked) {

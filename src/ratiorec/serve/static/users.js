@@ -17,6 +17,7 @@ function described(user) {
 }
 
 export function offerUsers(isSearchable, { show, say, fail }) {
+  byId("user-note").className = isSearchable ? "unseen" : "note";
   byId("user-note").textContent = isSearchable
     ? "Arrow keys choose, Enter shows, Escape closes."
     : "The whole id: this server does not search for users.";

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers import factors as item_map
-from ratiorec.scorers.factors import ItemMap, principal_plane
+from ratiorec.scorers import item_map
+from ratiorec.scorers.item_map import ItemMap, principal_plane
 from support.small_scorers import MAKERS, random_floats, random_rows
 
 
@@ -73,15 +73,23 @@ def test_there_is_a_map_where_items_are_vectors(kind: str) -> None:
 
 
 def test_a_map_comes_back_as_it_was() -> None:
-    before = ItemMap(*principal_plane(random_floats(9, 4)))
-    after = ItemMap.kept(before.arrays(), 9)
+    before = ItemMap(*principal_plane(random_floats(9, 4)), kept=0.5, kept_by_plane=0.25)
+    after = ItemMap.stored(before.arrays(), 9)
     assert after is not None
     assert after.places.tobytes() == before.places.tobytes()
-    assert after.shown == before.shown
+    assert (after.shown, after.kept, after.kept_by_plane) == (before.shown, 0.5, 0.25)
+
+
+def test_a_map_from_before_neighbours_were_counted_has_no_such_figure() -> None:
+    arrays = ItemMap(*principal_plane(random_floats(9, 4))).arrays()
+    assert "map.kept" not in arrays
+    stored = ItemMap.stored(arrays, 9)
+    assert stored is not None
+    assert stored.kept is None
 
 
 def test_arrays_without_a_map_have_none() -> None:
-    assert ItemMap.kept({"scorer.items": np.zeros((9, 4), np.float32)}, 9) is None
+    assert ItemMap.stored({"scorer.items": np.zeros((9, 4), np.float32)}, 9) is None
 
 
 @pytest.mark.parametrize(
@@ -98,10 +106,13 @@ def test_arrays_without_a_map_have_none() -> None:
         {"map.shown": np.array([1.5], np.float32)},
         {"map.shown": np.array([np.nan], np.float32)},
         {"map.shown": np.array(0.5, np.float32)},
+        {"map.kept": np.array([0.5], np.float32)},
+        {"map.kept": np.array([0.5, 1.5], np.float32)},
+        {"map.kept": np.array([0.5, 0.5])},
     ],
 )
 def test_a_map_that_does_not_fit_is_refused(wrong: dict[str, np.ndarray]) -> None:
     arrays = ItemMap(*principal_plane(random_floats(9, 4))).arrays()
     (name,) = wrong
     with pytest.raises(ModelError, match=f"the map of the items does not fit.*{name}"):
-        ItemMap.kept({**arrays, **wrong}, 9)
+        ItemMap.stored({**arrays, **wrong}, 9)
