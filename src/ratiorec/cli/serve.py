@@ -55,7 +55,7 @@ def serve(
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL...", help="A model folder; NAME=FOLDER for each of several variants."
+            metavar="MODEL", help="A model folder; NAME=FOLDER for each of several variants."
         ),
     ],
     *,
