@@ -99,7 +99,7 @@ def _of_numbers(column: Numbers, teaches: Mask) -> scipy.sparse.csr_array:
 
 
 def _of_vectors(column: OwnVectors) -> scipy.sparse.csr_array:
-    """OwnVectors at length 1; zeros where one is missing."""
+    """Vectors at length 1; zeros where one is missing."""
     import scipy.sparse
 
     values = np.where(column.is_known[:, None], column.values, 0).astype(np.float64)
