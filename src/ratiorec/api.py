@@ -99,7 +99,8 @@ def fit(
             stop_requested=stop_requested,
         )
     model, attached = attach(model, item_table, user_table)
-    say_lines([side.line() for side in attached], shown=progress) if any(attached) else None
+    for side in attached:
+        say_lines([side.line()], shown=progress)
     return model
 
 
