@@ -10,7 +10,8 @@ from support.asgi_client import Client
 
 AN_OBJECT = (
     'a JSON object such as {"users": ["ada", "bob"], "k": 20} or '
-    '{"histories": [["tea", "jam"], ["oats"]], "k": 20, "on_unknown": "skip"}'
+    '{"histories": [["tea", "jam"], ["oats"]], "k": 20, "on_unknown": "skip"} or '
+    '{"profiles": [{"segment": "student"}], "k": 20}'
 )
 USER = {"users": ["user1"]}
 
@@ -70,13 +71,17 @@ def test_a_body_of_another_kind_is_refused_with_the_header_that_is_wanted(client
 @pytest.mark.parametrize(
     ("asked", "where", "wanted"),
     [
-        ({}, "body", "either users or histories, and not both"),
-        (USER | {"histories": [["item1"]]}, "body", "either users or histories, and not both"),
+        ({}, "body", "either users or histories or profiles, and only one"),
+        (
+            USER | {"histories": [["item1"]]},
+            "body",
+            "either users or histories or profiles, and only one",
+        ),
         (
             USER | {"limit": 5},
             "body limit",
             "only the fields k, exclude_seen, allow, deny, on_unknown, filter, attributes, "
-            "max_cold, diversity, variant, rules, users, histories, visitor",
+            "max_cold, diversity, variant, rules, users, histories, profiles, visitor",
         ),
         (USER | {"int": 5}, "body int", "only the fields k, exclude_seen, allow, "),
         ({"users": []}, "body users", "a list of 1 or more"),
@@ -176,7 +181,11 @@ def test_an_address_that_takes_json_takes_no_parameter(
         ({"max_cold": -1}, "body max_cold", "0 or more"),
         ({"attributes": "price"}, "body attributes", "a list"),
         ({"rules": 5}, "body rules", "text or a table"),
-        ({"visitor": "v"}, "body", "a visitor with histories; users are known by their ids"),
+        (
+            {"visitor": "v"},
+            "body",
+            "a visitor with histories or profiles; users are known by their ids",
+        ),
     ],
 )
 def test_what_is_asked_of_a_list_is_told_what_would_fit(

@@ -475,10 +475,18 @@ class Artifact:
         found = query.resolve(user_ids, users=self.users, filters=self.filters)
         if self.new_users is None or (found.users >= 0).all():
             return found
-        users, known = known_by_table(found.users, found.user_ids, self.new_users)
+        users, known = known_by_table(
+            found.users, found.user_ids, self.new_users, self.new_user_ids
+        )
         if not known.n_rows:
             return found
         return found._replace(users=users, new=self.users_alike.scorer(known))
+
+    @cached_property
+    def new_user_ids(self) -> Vocabulary:
+        """The users of whom nothing but attributes is known, to be searched."""
+        ids = np.zeros(0, object) if self.new_users is None else self.new_users.ids
+        return Vocabulary(ids, "user")
 
     def _cap(self, query: Query) -> Cap | None:
         return Cap(len(self.items) - self.n_cold, query.most_cold) if self.n_cold else None

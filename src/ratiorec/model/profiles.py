@@ -120,11 +120,14 @@ def with_new_users(
 
 
 def known_by_table(
-    users: Indices, user_ids: NDArray[Any], new: IdTable
+    users: Indices, user_ids: NDArray[Any], new: IdTable, ids: Vocabulary
 ) -> tuple[Indices, Attributes]:
-    """Users, -2 - j in place of -1 where one is in a table, and the j-th of them; none at all."""
+    """Users, -2 - j in place of -1 where one is in a table, and the j-th of them; none at all.
+
+    `ids` are those of the table, to be searched.
+    """
     unknown = np.flatnonzero(users < 0)
-    places = Vocabulary(new.ids, "user").indices(user_ids[unknown], on_unknown="skip")
+    places = ids.indices(user_ids[unknown], on_unknown="skip")
     wanted, own = np.unique(places[places >= 0], return_inverse=True)
     found = users.copy()
     found[unknown[places >= 0]] = -2 - own

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,8 @@ async def lists_of_users(
     service: Service, asked: ServedQuery, user_ids: Sequence[Id]
 ) -> list[dict[str, Any] | None]:
     """The list of each user; of unknown ones as the query says, None where they are left out."""
-    users, on_unknown = asked.model.artifact.users, asked.query.on_unknown
+    artifact, on_unknown = asked.model.artifact, asked.query.on_unknown
+    users = artifact.users
     found = users.indices(user_ids, on_unknown=on_unknown)
     known = dict(zip(user_ids, found.tolist(), strict=True))
     native = {
@@ -42,7 +43,11 @@ async def lists_of_users(
     unknown = [user for user, index in known.items() if index < 0]
     lists = await service.queue.lists(asked, [native[u] for u, i in known.items() if i >= 0])
     if on_unknown != "skip":
-        lists |= await service.queue.lists(replace(asked, of_unknown_users=True), unknown)
+        places = artifact.new_user_ids.indices(unknown, on_unknown="skip").tolist()
+        told = [user for user, place in zip(unknown, places, strict=True) if place >= 0]
+        lists |= await service.queue.lists(asked, told)  # by their attributes
+        others = [user for user, place in zip(unknown, places, strict=True) if place < 0]
+        lists |= await service.queue.lists(replace(asked, of_unknown_users=True), others)
     return [
         None
         if known[user] < 0 and on_unknown == "skip"
@@ -95,6 +100,25 @@ def _lists_by_fold_in(
             "items": rows.get(row, []),
         }
         for row, (place, history) in enumerate(numbered)
+    ]
+
+
+async def lists_of_profiles(
+    service: Service, asked: ServedQuery, profiles: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """The list of each user of whom attributes alone are known."""
+    numbered = list(enumerate(profiles))
+    return await service.queue.fold_ins(partial(_lists_by_profile, asked), numbered)
+
+
+def _lists_by_profile(
+    asked: ServedQuery, numbered: Sequence[tuple[int, Mapping[str, Any]]]
+) -> list[dict[str, Any]]:
+    profiles = [profile for _, profile in numbered]
+    rows = rows_by_query(asked.model.artifact.recommend_for(profiles, asked.query))
+    return [
+        {"profile": place, **_marked(True), "items": rows.get(row, [])}
+        for row, (place, _) in enumerate(numbered)
     ]
 
 

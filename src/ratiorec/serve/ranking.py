@@ -45,7 +45,8 @@ class ServedQuery:
         lists = rows_by_query(self.model.artifact.recommend(list(ranked), self.query))
         if self.of_unknown_users:
             return [next(iter(lists.values()), [])] * len(user_ids)
-        return [lists.get(user, []) for user in user_ids]
+        by_text = {str(user): rows for user, rows in lists.items()}
+        return [by_text.get(str(user), []) for user in user_ids]
 
 
 def rows_by_query(table: Recommendations) -> dict[Id, list[Row]]:

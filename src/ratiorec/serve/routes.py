@@ -25,6 +25,7 @@ from ratiorec.serve.answers import (
     history_of,
     lists_by_variant,
     lists_of_histories,
+    lists_of_profiles,
     lists_of_users,
     placed_items,
     similar_items,
@@ -172,18 +173,21 @@ async def recommend(
 
 @router.post("/v1/recommend", responses=_described(ManyLists, 404, 408, 413, 422, 429, 503))
 async def recommend_many(asking: Asking, fields: RecommendRequest, _: Nothing) -> Response:
-    """The best items for several users, or for histories that the model has never seen."""
-    service, histories = asking.service, fields.histories or []
-    n_lists = len(fields.users or histories)
+    """The best items for several users, or for histories or attributes of others."""
+    service, histories, profiles = asking.service, fields.histories or [], fields.profiles or []
+    n_lists = len(fields.users or histories or profiles)
     service.limits.check_histories(histories)
+    service.limits.check_histories(profiles, where="profiles")
     query = asking.query(fields, n_lists)
     if fields.users is not None:
         models = [asking.model(fields.variant, user) for user in fields.users]
         found = await lists_by_variant(service, query, fields.users, models)
-    else:
-        model = asking.model(fields.variant, fields.visitor)
-        lists = await lists_of_histories(service, ServedQuery(model, query), histories)
-        found = model.name | {"lists": lists}
+        return await as_json(found, n_rows=fields.k * n_lists)
+    model = asking.model(fields.variant, fields.visitor)
+    asked = ServedQuery(model, query)
+    lists = await lists_of_histories(service, asked, histories)
+    lists += await lists_of_profiles(service, asked, profiles)
+    found = model.name | {"lists": lists}
     return await as_json(found, n_rows=fields.k * n_lists)
 
 

@@ -149,12 +149,13 @@ class MapQuery(VariantQuery):
 
 
 class RecommendRequest(QueryFields):
-    """Users that the model knows, or histories of users that it has never seen."""
+    """Users that the model knows, or histories or attributes of users that it has never seen."""
 
     # strict, as JSON has types of its own; an address has none
     model_config = ConfigDict(extra="forbid", strict=True) | _examples(
         {"users": ["ada", "bob"], "k": 20},
         {"histories": [["tea", "jam"], ["oats"]], "k": 20, "on_unknown": "skip"},
+        {"profiles": [{"segment": "student"}], "k": 20},
     )
 
     rules: Annotated[
@@ -166,20 +167,24 @@ class RecommendRequest(QueryFields):
         list[Ids] | None,
         Field(min_length=1, description="The items of each user that was never seen."),
     ] = None
+    profiles: Annotated[
+        list[dict[str, Any]] | None,
+        Field(min_length=1, description="The attributes of each user of whom there is no more."),
+    ] = None
     visitor: Annotated[
         str | None,
         Field(
             max_length=1000,
-            description="Whose histories these are, in any words: it always gets the same variant.",
+            description="Whose histories or profiles these are; it always gets the same variant.",
         ),
     ] = None
 
     @model_validator(mode="after")
-    def _users_or_histories(self) -> Self:
-        if (self.users is None) == (self.histories is None):
-            raise ValueError("either users or histories, and not both")
+    def _one_sort_of_users(self) -> Self:
+        if sum(sort is not None for sort in (self.users, self.histories, self.profiles)) != 1:
+            raise ValueError("either users or histories or profiles, and only one of them")
         if self.users is not None and self.visitor is not None:
-            raise ValueError("a visitor with histories; users are known by their ids")
+            raise ValueError("a visitor with histories or profiles; users are known by their ids")
         return self
 
 
@@ -248,7 +253,7 @@ class OneList(BaseModel):
 
 
 class ListOfUser(BaseModel):
-    """A list, and whose it is: a user's, or that of the history at this place.
+    """A list, and whose it is: a user's, or that of the history or profile at this place.
 
     Of several users each may have another variant; then every list says which.
     """
@@ -257,6 +262,7 @@ class ListOfUser(BaseModel):
     variant: Answering = None
     user_id: int | str | None = None
     history: int | None = None
+    profile: int | None = None
     fallback: Fallback = None
     items: list[Ranked]
 

@@ -91,13 +91,12 @@ class Limits:
         n = sum(expression.n_conditions for expression in expressions)
         _refuse_more(n, self.max_conditions, where=where, unit="conditions")
 
-    def check_histories(self, histories: Sequence[Sized]) -> None:
-        """Refuse too many histories, and one that is too long."""
-        n, most = len(histories), self.max_histories
-        _refuse_more(n, most, where="histories", unit="in one request")
+    def check_histories(self, histories: Sequence[Sized], *, where: str = "histories") -> None:
+        """Refuse too many histories, or profiles, and one that is too long."""
+        _refuse_more(len(histories), self.max_histories, where=where, unit="in one request")
         for place, history in enumerate(histories):
-            where = f"histories[{place}]"
-            _refuse_more(len(history), self.max_history, where=where, unit="items in a history")
+            unit = "items in a history" if where == "histories" else "attributes in a profile"
+            _refuse_more(len(history), self.max_history, where=f"{where}[{place}]", unit=unit)
 
     def check_why(self, history: Sized) -> None:
         """Refuse a history that is too long to be explained."""
