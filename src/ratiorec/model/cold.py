@@ -15,6 +15,7 @@ from ratiorec.catalogue.ridge import Ridge
 from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ModelError
+from ratiorec.machine import one_blas_thread
 from ratiorec.model.foldin.intake import joined
 from ratiorec.scorers import FloatMatrix, Scorer
 from ratiorec.scorers import cold_items as scorers
@@ -39,16 +40,18 @@ def with_cold_items(model: Artifact, table: IdTable, ridge: Ridge | None = None)
     if not len(cold):
         return warm
     n_known = len(warm.items)
-    items, _ = joined(warm.items, _vocabulary(cold))
+    items, _ = joined(warm.items, cold.vocabulary("item"))
     item_table = warm.item_table.followed_by(cold.attributes)
     teaches = _teaching(item_table, ~warm.cold_items)
     content = Content.of(item_table, teaches)
-    if ridge is None:
-        ridge = Ridge.chosen(content, teaches, item_targets(warm.scorer))
-    mix = ridge.mix(content, teaches, n_known)
+    with one_blas_thread():
+        if ridge is None:
+            ridge = Ridge.chosen(content, teaches, item_targets(warm.scorer))
+        mix = ridge.mix(content, teaches, n_known)
+        scorer = scorers.with_cold_items(warm.scorer, mix, warm.seen)
     return replace(
         warm,
-        scorer=scorers.with_cold_items(warm.scorer, mix, warm.seen),
+        scorer=scorer,
         items=items,
         item_table=item_table,
         card={**warm.card, _CARD: asdict(ridge)},
@@ -128,11 +131,3 @@ def _teaching(table: Attributes, has_pairs: Mask) -> Mask:
     for name in table.columns:
         is_known |= ~missing(table, name)
     return teaches & is_known if (teaches & is_known).any() else teaches
-
-
-def _vocabulary(table: IdTable) -> Vocabulary:
-    if table.titles is None:
-        return Vocabulary(table.ids, "item")
-    titles = zip(table.titles.tolist(), table.ids.tolist(), strict=True)
-    names = [str(identifier) if title is None else str(title) for title, identifier in titles]
-    return Vocabulary(table.ids, "item").with_names(names)
