@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -273,35 +270,3 @@ def test_ids_may_be_whole_numbers() -> None:
 
 def test_a_model_says_how_many_of_its_items_are_there_by_content(model: Artifact) -> None:
     assert "items: 42, 12 of them by content" in repr(model)
-
-
-def test_mixes_do_not_depend_on_the_threads_of_a_library() -> None:
-    script = """
-import hashlib, numpy as np
-from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import OwnVectors
-from ratiorec.catalogue.tables import IdTable
-from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.model.artifact import Artifact
-from ratiorec.scorers import InnerProduct
-from support.small_scorers import random_floats, random_rows
-users, items = (Vocabulary.dense(n, kind=kind) for n, kind in ((90, "user"), (500, "item")))
-scorer = InnerProduct(random_floats(90, 64), random_floats(500, 64))
-table, more = (Attributes(n, {"own": OwnVectors(random_floats(n, 300))}) for n in (500, 90))
-model = Artifact(scorer, users, items, random_rows(90, 500), item_table=table)
-model = model.with_cold_items(IdTable(np.arange(500, 590), None, more))
-print(hashlib.sha256(model.scorer.item_vectors).hexdigest())
-"""
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env=os.environ
-            | {"OPENBLAS_NUM_THREADS": n}
-            | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[1]), *sys.path])},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for n in ("1", "2")
-    }
-    assert len(digests) == 1

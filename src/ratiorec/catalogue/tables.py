@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.scorers.scorer import require_fit
 
 
@@ -26,14 +25,6 @@ class IdTable:
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def vocabulary(self, kind: str) -> Vocabulary:
-        """The ids, with the titles for names; an id where one is missing."""
-        ids = Vocabulary(self.ids, kind)
-        if self.titles is None:
-            return ids
-        titles = zip(self.titles.tolist(), self.ids.tolist(), strict=True)
-        return ids.with_names([str(one) if title is None else str(title) for title, one in titles])
 
     def take(self, rows: NDArray[np.int64]) -> IdTable:
         """These rows."""

@@ -40,7 +40,7 @@ def with_cold_items(model: Artifact, table: IdTable, ridge: Ridge | None = None)
     if not len(cold):
         return warm
     n_known = len(warm.items)
-    items, _ = joined(warm.items, cold.vocabulary("item"))
+    items, _ = joined(warm.items, _vocabulary(cold))
     item_table = warm.item_table.followed_by(cold.attributes)
     teaches = _teaching(item_table, ~warm.cold_items)
     content = Content.of(item_table, teaches)
@@ -131,3 +131,12 @@ def _teaching(table: Attributes, has_pairs: Mask) -> Mask:
     for name in table.columns:
         is_known |= ~missing(table, name)
     return teaches & is_known if (teaches & is_known).any() else teaches
+
+
+def _vocabulary(table: IdTable) -> Vocabulary:
+    """The ids of items, with the titles for names; an id where one is missing."""
+    items = Vocabulary(table.ids, "item")
+    if table.titles is None:
+        return items
+    titles = zip(table.titles.tolist(), table.ids.tolist(), strict=True)
+    return items.with_names([str(one) if title is None else str(title) for title, one in titles])

@@ -128,7 +128,7 @@ def known_by_table(
 ) -> tuple[Indices, Attributes]:
     """Users, -2 - j in place of -1 where one is in a table, and the j-th of them; none at all."""
     unknown = np.flatnonzero(users < 0)
-    places = new.vocabulary("user").indices(user_ids[unknown], on_unknown="skip")
+    places = Vocabulary(new.ids, "user").indices(user_ids[unknown], on_unknown="skip")
     wanted, own = np.unique(places[places >= 0], return_inverse=True)
     found = users.copy()
     found[unknown[places >= 0]] = -2 - own
@@ -232,6 +232,6 @@ def users_with(
     places = np.where(np.arange(len(now)) < len(before), np.arange(len(now)), -1)
     if new is None:
         return table.take(places)
-    of_new = new.vocabulary("user").indices(now.ids[len(before) :], on_unknown="skip")
+    of_new = Vocabulary(new.ids, "user").indices(now.ids[len(before) :], on_unknown="skip")
     places[len(before) :] = np.where(of_new >= 0, len(before) + of_new, -1)
     return table.followed_by(new.attributes).take(places)
