@@ -42,6 +42,17 @@ def usable_cores() -> int:
     return usable or 1
 
 
+def one_blas_thread() -> Any:
+    """While it holds, products of matrices have the same bits wherever and stay on one core.
+
+    A library with threads of its own works best so, too.
+    """
+    from threadpoolctl import threadpool_limits
+
+    limits: Any = threadpool_limits
+    return limits(1, "blas")
+
+
 def gpu_out_of_memory() -> tuple[type[Exception], ...]:
     """What torch raises where the memory of a GPU has run out; nothing where nobody uses torch."""
     torch = sys.modules.get("torch")

@@ -331,3 +331,15 @@ def test_cold_items_are_capped(cli: CommandLine, trained: Artifact, tmp_path: Pa
         rows = cli("recommend", tmp_path / "m", *words).json["recommendations"]
         assert sum(row["kind"] == "cold" for row in rows) == wanted
     assert "--max-cold" in cli("recommend", tmp_path / "m", "--user", user, "--max-cold=-1").err
+
+
+def test_users_of_a_table_without_pairs_are_told(
+    cli: CommandLine, trained: Artifact, tmp_path: Path
+) -> None:
+    ages = Attributes(len(trained.users), {"age": Numbers(np.arange(len(trained.users)) + 0.0)})
+    new = IdTable(np.array(["zoe"], object), None, Attributes(1, {"age": Numbers(np.array([3.0]))}))
+    trained.with_users(ages).with_new_users(new).save(tmp_path / "m")
+    words = ("--user", "zoe", "--user", "nobody", "--on-unknown", "fallback", "-k", 2)
+    said = cli("recommend", tmp_path / "m", *words).err
+    assert "note: 1 of 2 users have lists by their attributes alone" in said
+    assert "note: 1 of 2 users is unknown" in said

@@ -290,3 +290,7 @@ def test_a_map_stays_and_cold_items_lie_among_those_that_they_are_like() -> None
     again = after.without_cold_items()
     assert again.item_map is not None
     assert np.array_equal(again.item_map.places, warm.item_map.places)
+
+
+def test_a_model_says_how_many_of_its_items_are_there_by_content(model: Artifact) -> None:
+    assert "items: 42, 12 of them by content" in repr(model)

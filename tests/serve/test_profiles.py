@@ -13,7 +13,7 @@ from ratiorec.model.tables import attach
 from support.asgi_client import Client
 from support.small_models import numbered_model, small_model
 
-K = {"k": 5, "on_unknown": "fallback"}
+K: dict[str, Any] = {"k": 5, "on_unknown": "fallback"}
 
 
 def with_segments(model: Artifact, new: list[Any]) -> Artifact:
@@ -57,7 +57,7 @@ def test_new_users_of_the_table_have_lists_of_their_own(client: Client, artifact
     gold, new = (items_for(artifact, {"segment": name}) for name in ("gold", "new"))
     assert [listed(rows[0]), listed(rows[3])] == [gold, new]
     assert listed(rows[2]) == items_for(artifact, {})
-    alone = client.get("/v1/recommend/yan?k=5&on_unknown=fallback").json
+    alone = client.get("/v1/recommend/yan", **K).json
     assert listed(alone) == new
     assert client.get("/v1/recommend/yan").status == 404
 

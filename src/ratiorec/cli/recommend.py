@@ -217,12 +217,20 @@ def _tell_of_denied(artifact: Artifact, query: Query) -> None:
 
 def _tell_of_unknown(artifact: Artifact, user_ids: Iterable[Any], query: Query) -> None:
     """Refuse unknown users with both ways out; one line where lists are not personal."""
+    from ratiorec.data.vocabulary import Vocabulary
+
     try:
         found = artifact.users.indices(user_ids, on_unknown=query.on_unknown)
     except UnknownIdError as error:
         error.wanted += " or --on-unknown fallback"
         raise
     n_unknown = int((found < 0).sum())
+    if n_unknown and artifact.new_users is not None and query.on_unknown == "fallback":
+        unknown = [one for one, place in zip(user_ids, found, strict=True) if place < 0]
+        described = Vocabulary(artifact.new_users.ids, "user")
+        n_described = int((described.indices(unknown, on_unknown="skip") >= 0).sum())
+        o.say(f"note: {n_described:,} of {len(found):,} users have lists by their attributes alone")
+        n_unknown -= n_described
     if n_unknown and query.on_unknown == "fallback":
         are = "is" if n_unknown == 1 else "are"
         o.say(

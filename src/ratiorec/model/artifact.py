@@ -102,7 +102,8 @@ class Artifact:
         blend = ", ".join(f"{one['name']} {one['weight']:.2f}" for one in chosen)
         figures = {"validation": card.get("validation"), "test": card.get("test")}
         rows = [("model", f"{preset} ({blend})" if blend else str(preset))]
-        rows += [("users", f"{len(self.users):,}"), ("items", f"{len(self.items):,}")]
+        cold = f", {self.n_cold:,} of them by content" if self.n_cold else ""
+        rows += [("users", f"{len(self.users):,}"), ("items", f"{len(self.items):,}{cold}")]
         rows += [("pairs", f"{len(self.seen.indices):,}")]
         for part, metrics in figures.items():
             rows += [(f"{part} {name}", f"{value:.4f}") for name, value in (metrics or {}).items()]

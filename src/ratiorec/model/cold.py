@@ -16,6 +16,7 @@ from ratiorec.catalogue.ridge import Ridge
 from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ModelError
+from ratiorec.machine import one_blas_thread
 from ratiorec.model.foldin.intake import joined
 from ratiorec.scorers import FloatMatrix, Scorer
 from ratiorec.scorers import cold_items as scorers
@@ -46,12 +47,14 @@ def with_cold_items(model: Artifact, table: IdTable, ridge: Ridge | None = None)
     told = _with_titles(item_table, items.ids, items.names)
     teaches = _teaching(told, ~warm.cold_items)
     content = Content.of(told, teaches)
-    if ridge is None:
-        ridge = Ridge.chosen(content, teaches, item_targets(warm.scorer))
-    mix = ridge.mix(content, teaches, n_known)
+    with one_blas_thread():
+        if ridge is None:
+            ridge = Ridge.chosen(content, teaches, item_targets(warm.scorer))
+        mix = ridge.mix(content, teaches, n_known)
+        scorer = scorers.with_cold_items(warm.scorer, mix, warm.seen)
     return _with(
         warm,
-        scorer=scorers.with_cold_items(warm.scorer, mix, warm.seen),
+        scorer=scorer,
         items=items,
         item_table=item_table,
         card={**warm.card, _CARD: asdict(ridge)},
@@ -159,8 +162,9 @@ def _is_told(table: Attributes) -> Mask:
 
 
 def _vocabulary(table: IdTable) -> Vocabulary:
+    """The ids of items, with the titles for names; an id where one is missing."""
+    items = Vocabulary(table.ids, "item")
     if table.titles is None:
-        return Vocabulary(table.ids, "item")
+        return items
     titles = zip(table.titles.tolist(), table.ids.tolist(), strict=True)
-    names = [str(identifier) if title is None else str(title) for title, identifier in titles]
-    return Vocabulary(table.ids, "item").with_names(names)
+    return items.with_names([str(one) if title is None else str(title) for title, one in titles])

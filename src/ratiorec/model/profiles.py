@@ -16,6 +16,7 @@ from ratiorec.catalogue.ridge import Ridge
 from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, unknown_choice
+from ratiorec.machine import one_blas_thread
 from ratiorec.model.store import describe, pack, unpack
 from ratiorec.scorers import FloatMatrix, Indices, Mix, Scorer
 from ratiorec.scorers.scorer import UserItems, history_rows
@@ -70,7 +71,8 @@ class UsersAlike:
         n_having = np.bincount(histories.indices, minlength=n_items)
         told = np.argsort(-n_having, kind="stable")[:_ITEMS_TOLD]
         content = Content.of(known, everyone)
-        ridge = Ridge.chosen(content, everyone, histories[:, told].toarray())
+        with one_blas_thread():
+            ridge = Ridge.chosen(content, everyone, histories[:, told].toarray())
         return cls(known, histories, ridge)
 
     def scorer(self, new: Attributes) -> ByProfile:
@@ -79,7 +81,9 @@ class UsersAlike:
         both = self.table.followed_by(new)
         teaches = np.arange(both.n_rows) < n_known
         content = Content.of(both, teaches)
-        return ByProfile(self.ridge.mix(content, teaches, n_known), self.histories)
+        with one_blas_thread():
+            mix = self.ridge.mix(content, teaches, n_known)
+        return ByProfile(mix, self.histories)
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,6 +8,7 @@ import numpy as np
 
 from ratiorec.data.interactions import Interactions
 from ratiorec.errors import require_extra
+from ratiorec.machine import one_blas_thread
 from ratiorec.scorers import InnerProduct
 from ratiorec.solvers.settings import ImplicitALS
 from ratiorec.solvers.solver import State, require_memory
@@ -90,11 +91,3 @@ def implicit_library() -> Any:
         MissingExtraError: implicit is not installed.
     """
     return require_extra("implicit.cpu.als", "rivals", where="solver implicit-als")
-
-
-def one_blas_thread() -> Any:
-    """implicit has threads of its own, and warns where those of BLAS would get into their way."""
-    from threadpoolctl import threadpool_limits
-
-    limits: Any = threadpool_limits
-    return limits(1, "blas")

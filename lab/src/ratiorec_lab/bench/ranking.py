@@ -18,10 +18,11 @@ from ratiorec.data.interactions import Interactions
 from ratiorec.errors import MissingExtraError
 from ratiorec.evaluation.evaluate import evaluate
 from ratiorec.kernels.gpu_topk import GpuTopK
+from ratiorec.machine import one_blas_thread
 from ratiorec.scorers import Indices, InnerProduct
 from ratiorec.scorers.scorer import Pairs, pairs_of
 from ratiorec.scorers.topk import Exact
-from ratiorec.solvers.implicit_als import implicit_library, one_blas_thread
+from ratiorec.solvers.implicit_als import implicit_library
 from ratiorec_lab.bench.case import Measured, Size
 from ratiorec_lab.bench.clock import CPU, Conditions, Floor, Way, once
 from ratiorec_lab.bench.random_data import random_model, random_pairs
