@@ -296,13 +296,13 @@ def _quoted(text: str) -> str:
 
 
 def as_cell(value: Any) -> str | None:
-    """A value of text or tags as the text of one cell; None for what is missing.
+    """A value of text, tags or numbers as the text of one cell; None for what is missing.
 
     >>> as_cell(["fair", "organic"]), as_cell([])
     ('fair|organic', None)
     """
     if isinstance(value, list):
-        return "|".join(value) or None
+        return "|".join(map(str, value)) or None
     return None if value is None else str(value)
 
 
