@@ -22,30 +22,26 @@ from ratiorec.evaluation.reach import Reach, require_held_out
 from ratiorec.model.cold import check_cold, retaught, with_cold_items, without_cold_items
 from ratiorec.model.foldin.intake import Addition, add_pairs, grown, propagated
 from ratiorec.model.foldin.rules import AnyRule, FoldedUsers, Provenance, folded, rule_for
+from ratiorec.model.listing import Listing, cap_of, similar_items
 from ratiorec.model.profiles import (
     UsersAlike,
-    known_by_table,
-    profile_table,
     users_with,
-    with_new_users,
 )
 from ratiorec.model.query import (
     Ids,
     Query,
     QueryOptions,
-    ResolvedQuery,
-    known_indices,
     resolve_histories,
 )
 from ratiorec.model.saving import arrays_of, content_of, fields_in
 from ratiorec.model.store import parts_are_whole, read_model, write_model
 from ratiorec.plain import html_table
-from ratiorec.reranking.reranker import Graded, Shelf
-from ratiorec.scorers import Scorer, StoredScorer, with_fallback_users
+from ratiorec.reranking.reranker import Shelf
+from ratiorec.scorers import Scorer, StoredScorer
 from ratiorec.scorers.item_map import ItemMap
-from ratiorec.scorers.scorer import UserItems, check_pairs, identity_pairs, pairs_of, require_fit
+from ratiorec.scorers.scorer import UserItems, check_pairs, pairs_of, require_fit
 from ratiorec.scorers.table import Recommendations
-from ratiorec.scorers.topk import Cap, Exact, Progress, Ranking, blocked_items
+from ratiorec.scorers.topk import Exact, Progress, blocked_items
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -192,8 +188,7 @@ class Artifact:
             query: The options of the request, or k alone.
             **options: Fields of `Query` (k, exclude_seen, allow, deny, …), which come first.
         """
-        asked = Query.of(query, **options)
-        return self._lists(asked, self._resolved(asked, user_ids), self.scorer, self.seen)
+        return Listing.of_users(self, Query.of(query, **options), user_ids).table()
 
     def recommend_for(
         self,
@@ -209,12 +204,7 @@ class Artifact:
         Raises:
             ConfigError: A profile names no attribute of users, or has a value of another kind.
         """
-        asked = Query.of(query, **options)
-        found = asked.resolve([], users=self.users, filters=self.filters)
-        new = self.users_alike.scorer(profile_table(profiles, self.user_table))
-        places = np.arange(len(profiles))
-        found = found._replace(users=-2 - places, user_ids=places, new=new)
-        return self._lists(asked, found, self.scorer, self.seen)
+        return Listing.of_profiles(self, Query.of(query, **options), profiles).table()
 
     def recommend_blocks(
         self,
@@ -226,8 +216,8 @@ class Artifact:
         **options: Unpack[QueryOptions],
     ) -> Iterator[Recommendations]:
         """What `recommend` gives, in blocks of users that fit the memory; on all cores if left."""
-        asked = Query.of(query, **options)
-        return self._tables(asked, self._resolved(asked, user_ids), progress, n_threads)
+        asked = Listing.of_users(self, Query.of(query, **options), user_ids)
+        return asked.tables(progress, n_threads)
 
     def recommend_all(
         self,
@@ -252,13 +242,8 @@ class Artifact:
         refused, has no list ("skip"), or gets the items with most users ("fallback").
         """
         asked = Query.of(query, **options)
-        found = asked.resolve([], users=self.users, filters=self.filters)
         known = self.fold_in(histories, on_unknown=asked.on_unknown)
-        is_empty = np.diff(known.histories.indptr) == 0
-        places = np.flatnonzero(~is_empty | (asked.on_unknown == "fallback"))
-        users = np.where(is_empty[places], -1, places)
-        found = found._replace(users=users, user_ids=places)
-        return self._lists(asked, found, known.scorer, known.histories)
+        return Listing.of_folded(self, asked, known).table()
 
     def n_listable(self, user_ids: Ids, query: Query) -> NDArray[np.int64]:
         """How many items could be listed for each user, however small k; nothing is ranked."""
@@ -341,28 +326,7 @@ class Artifact:
         leaves out the item itself, which stands for a history where rules ask for one. An unknown
         item has nothing to fall back on: it is left out, or refused.
         """
-        asked = Query.of(query, **options)
-        items = known_indices(item_ids, self.items, on_unknown=asked.on_unknown)
-        found = asked.resolve([], users=self.users, filters=self.filters)
-        rank = Exact(self._length(asked), asked.exclude_seen, asked.memory_mb)
-        itself, rules = identity_pairs(len(self.items)), asked.rules
-        blocks = rank.stream(
-            self.similarity,
-            items,
-            seen=itself,
-            allow=found.allow,
-            deny=found.deny,
-            pick=None if rules is None else self.shelf.reranker(rules, rank.k, itself),
-        )
-        ranking = Ranking.of(blocks, items, rank.k)
-        return Recommendations.of(
-            ranking,
-            self.items.ids[items],
-            self.items,
-            attributes=found.attributes,
-            query="item",
-            answer="similar",
-        )
+        return similar_items(self, Query.of(query, **options), item_ids)
 
     def evaluate(
         self,
@@ -391,7 +355,7 @@ class Artifact:
             progress=progress,
             seed=seed,
             background=self.seen,
-            ranker=lambda k: Exact(k, memory_mb=memory_mb, cap=self._cap(Query(k))),
+            ranker=lambda k: Exact(k, memory_mb=memory_mb, cap=cap_of(self, Query(k))),
         )
         return replace(report, user_ids=self.users.ids[report.users], pairs=counts)
 
@@ -414,86 +378,11 @@ class Artifact:
             object.__setattr__(model, "item_map", stored)
         return model
 
-    def _ranked(
-        self,
-        query: Query,
-        found: ResolvedQuery,
-        scorer: Scorer,
-        seen: UserItems,
-        progress: Progress | None = None,
-        n_threads: int | None = None,
-    ) -> Iterator[Ranking]:
-        rules, cap = query.rules, self._cap(query)
-        rank = Exact(self._length(query), query.exclude_seen, query.memory_mb, n_threads, cap)
-        scorer, users, seen = with_new_users(scorer, found.users, seen, found.new)
-        scorer, users, seen = with_fallback_users(scorer, users, seen, self._popularity)
-        pick = None
-        if rules is not None:  # a rule looks at all items, and boosts decide which are the best
-            limit = None
-            if cap is not None and cap.most:
-                limit = Graded.of_some(np.arange(len(self.items)) >= cap.first, cap.most)
-                rank = replace(rank, cap=None)
-            pick = self.shelf.reranker(rules, rank.k, seen, limit=limit)
-        return rank.stream(
-            scorer,
-            users,
-            seen=seen,
-            allow=found.allow,
-            deny=found.deny,
-            pick=pick,
-            progress=progress,
-        )
-
-    def _lists(
-        self, query: Query, found: ResolvedQuery, scorer: Scorer, seen: UserItems
-    ) -> Recommendations:
-        blocks = self._ranked(query, found, scorer, seen)
-        ranking = Ranking.of(blocks, found.users, self._length(query))
-        return self._listed(ranking, found.user_ids, found)
-
-    def _listed(
-        self, ranking: Ranking, user_ids: NDArray[Any], found: ResolvedQuery
-    ) -> Recommendations:
-        cold, attributes = self.cold_items, found.attributes
-        return Recommendations.of(ranking, user_ids, self.items, cold=cold, attributes=attributes)
-
-    def _tables(
-        self,
-        query: Query,
-        found: ResolvedQuery,
-        progress: Progress | None,
-        n_threads: int | None,
-    ) -> Iterator[Recommendations]:
-        done = 0
-        for block in self._ranked(query, found, self.scorer, self.seen, progress, n_threads):
-            rows = slice(done, done + len(block.users))
-            done = rows.stop
-            block = block._replace(users=found.users[rows])  # ranking has others for unknown ones
-            yield self._listed(block, found.user_ids[rows], found)
-
-    def _resolved(self, query: Query, user_ids: Ids) -> ResolvedQuery:
-        """The query in indices; unknown users of whom there are attributes have lists by these."""
-        found = query.resolve(user_ids, users=self.users, filters=self.filters)
-        if self.new_users is None or (found.users >= 0).all():
-            return found
-        users, known = known_by_table(
-            found.users, found.user_ids, self.new_users, self.new_user_ids
-        )
-        if not known.n_rows:
-            return found
-        return found._replace(users=users, new=self.users_alike.scorer(known))
-
     @cached_property
     def new_user_ids(self) -> Vocabulary:
         """The users of whom nothing but attributes is known, to be searched."""
         ids = np.zeros(0, object) if self.new_users is None else self.new_users.ids
         return Vocabulary(ids, "user")
-
-    def _cap(self, query: Query) -> Cap | None:
-        return Cap(len(self.items) - self.n_cold, query.most_cold) if self.n_cold else None
-
-    def _length(self, query: Query) -> int:
-        return min(query.k, max(len(self.items), 1))
 
     @cached_property
     def rule(self) -> AnyRule:
@@ -521,7 +410,8 @@ class Artifact:
         return Shelf(self.scorer, self.items, self.item_table, self.seen)
 
     @cached_property
-    def _popularity(self) -> NDArray[np.float32]:
+    def popularity(self) -> NDArray[np.float32]:
+        """How many users each item has."""
         return np.bincount(self.seen.indices, minlength=len(self.items)).astype(np.float32)
 
     @cached_property
