@@ -198,7 +198,7 @@ class WhyRequest(BaseModel):
 Attributes = Annotated[
     dict[str, Any] | None, Field(description="What was asked for in `attributes`.")
 ]
-Answering = Annotated[
+AnsweringVariant = Annotated[
     str | None, Field(description="The variant whose model it is; only where models have names.")
 ]
 
@@ -241,7 +241,7 @@ class OneList(BaseModel):
     )
 
     model: Annotated[str, Field(description="Version of the model that ranked.")]
-    variant: Answering = None
+    variant: AnsweringVariant = None
     user_id: int | str
     fallback: Fallback = None
     items: list[Ranked]
@@ -254,7 +254,7 @@ class ListOfUser(BaseModel):
     """
 
     model: str | None = None
-    variant: Answering = None
+    variant: AnsweringVariant = None
     user_id: int | str | None = None
     history: int | None = None
     fallback: Fallback = None
@@ -268,7 +268,7 @@ class ManyLists(BaseModel):
     """
 
     model: str | None
-    variant: Answering = None
+    variant: AnsweringVariant = None
     lists: list[ListOfUser]
 
 
@@ -286,7 +286,7 @@ class SimilarItems(BaseModel):
     """The items most like one item."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     item_id: int | str
     items: list[Similar]
 
@@ -303,7 +303,7 @@ class Items(BaseModel):
     """What a search found."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     items: list[Item]
 
 
@@ -320,7 +320,7 @@ class Users(BaseModel):
     model_config = _examples({"model": _MODEL, "users": [{"user_id": "ada", "n_items": 2}]})
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     users: list[User]
 
 
@@ -328,7 +328,7 @@ class HistoryOfUser(BaseModel):
     """What a user had in training: how many items, and the first of them."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     user_id: int | str
     n_items: int
     items: list[Item]
@@ -352,7 +352,7 @@ class Why(Item):
     """The score of an item, and what each item of the history adds to it, the largest first."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     score: float
     history: list[Contribution]
     members: Annotated[
@@ -371,7 +371,7 @@ class Map(BaseModel):
     """Items on the first two principal axes, and the share of the variance that these show."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     n_items: int
     shown: float
     items: list[Place]
