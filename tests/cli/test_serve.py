@@ -11,7 +11,7 @@ import pytest
 
 from ratiorec.cli.serve import LimitGroup
 from ratiorec.serve.service import Limits
-from ratiorec.serve.variants import Split
+from ratiorec.serve.variants import TrafficSplit
 from support.command_line import CommandLine
 from support.serve_process import running
 from support.small_models import small_model
@@ -108,7 +108,7 @@ def test_variants_and_names_of_filters_and_rules_are_served(model: Path, tmp_pat
         card = server.json("/v1/model")
         assert [(one["name"], one["share"]) for one in card["variants"]] == [("a", 25), ("b", 75)]
         assert (list(card["filters"]), card["rules"]) == (["named"], ["home"])
-        split = Split({"a": 25, "b": 75}, "spring")
+        split = TrafficSplit({"a": 25, "b": 75}, "spring")
         for n in range(8):
             path = f"/v1/recommend/user{n}?on_unknown=fallback&rules=home&filter=@named"
             assert server.json(path)["variant"] == split.name_of(f"user{n}")

@@ -14,10 +14,10 @@ import pytest
 
 from ratiorec.errors import ConfigError, ModelError
 from ratiorec.serve.models import RequestNames
-from ratiorec.serve.routes import Answering
+from ratiorec.serve.routes import Exchange
 from ratiorec.serve.server import create_app
 from ratiorec.serve.service import Limits, Service, start_logging
-from ratiorec.serve.variants import Split, Variants, named_folders
+from ratiorec.serve.variants import TrafficSplit, Variants, named_folders
 from support.asgi_client import Client
 from support.small_models import small_model
 
@@ -25,7 +25,7 @@ IDS = [f"customer-{n}" for n in range(20_000)]
 
 
 def drawn(**shares: float) -> list[str]:
-    split = Split(shares)
+    split = TrafficSplit(shares)
     return [split.name_of(identifier) for identifier in IDS]
 
 
@@ -61,26 +61,26 @@ def test_a_larger_share_takes_from_the_first_alone() -> None:
 
 def test_places_are_shared_out_even_where_shares_run_into_one_another() -> None:
     for shares in ({"a": 0, "b": 70, "c": 30}, {"a": 1, "b": 24, "c": 25, "d": 25, "e": 25}):
-        owners = Split(shares)._places
+        owners = TrafficSplit(shares)._places
         counted = [int((owners == place).sum()) / 100 for place in range(len(shares))]
         assert counted == list(shares.values())
 
 
 def test_the_same_id_gets_the_same_variant_in_another_process() -> None:
     program = (
-        "from ratiorec.serve.variants import Split\n"
-        "split = Split({'a': 60, 'b': 40}, 'spring')\n"
+        "from ratiorec.serve.variants import TrafficSplit\n"
+        "split = TrafficSplit({'a': 60, 'b': 40}, 'spring')\n"
         "print(''.join(split.name_of(f'customer-{n}') for n in range(500)))"
     )
     options = {"capture_output": True, "text": True, "check": True}
     runs = [subprocess.run([sys.executable, "-c", program], **options) for _ in range(2)]  # type: ignore[call-overload]
-    here = Split({"a": 60, "b": 40}, "spring")
+    here = TrafficSplit({"a": 60, "b": 40}, "spring")
     expected = "".join(here.name_of(identifier) for identifier in IDS[:500])
     assert [run.stdout.strip() for run in runs] == [expected] * 2
 
 
 def test_another_salt_draws_anew_and_a_number_is_its_digits() -> None:
-    first, second = (Split({"a": 50, "b": 50}, salt) for salt in ("", "spring"))
+    first, second = (TrafficSplit({"a": 50, "b": 50}, salt) for salt in ("", "spring"))
     same = sum(first.name_of(one) == second.name_of(one) for one in IDS)
     assert 0.48 < same / len(IDS) < 0.52
     assert all(first.name_of(n) == first.name_of(str(n)) for n in range(100))
@@ -104,14 +104,14 @@ def test_another_salt_draws_anew_and_a_number_is_its_digits() -> None:
 )
 def test_what_is_no_split_is_refused(text: str | None, names: list[str], found: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        Split.read(text, names)
+        TrafficSplit.read(text, names)
     assert (caught.value.where, caught.value.found) == ("--split", found)
 
 
 def test_a_split_is_read_in_the_order_of_the_models() -> None:
-    assert Split.read("b:10, a:90", ["a", "b"]) == Split({"a": 90, "b": 10})
-    assert list(Split.read("b:10, a:90", ["a", "b"]).shares) == ["a", "b"]
-    assert Split.read(None, ["a"]).name_of("ada") == "a"
+    assert TrafficSplit.read("b:10, a:90", ["a", "b"]) == TrafficSplit({"a": 90, "b": 10})
+    assert list(TrafficSplit.read("b:10, a:90", ["a", "b"]).shares) == ["a", "b"]
+    assert TrafficSplit.read(None, ["a"]).name_of("ada") == "a"
 
 
 def test_folders_have_names_where_there_are_several() -> None:
@@ -133,7 +133,9 @@ def service(tmp_path: Path) -> Service:
     small_model(0).save(tmp_path / "a")
     small_model(1, n_users=15).save(tmp_path / "b")
     folders = {"a": tmp_path / "a", "b": tmp_path / "b"}
-    return Service.of(Variants.read(folders, Split({"a": 50, "b": 50}), RequestNames()), Limits())
+    return Service.of(
+        Variants.read(folders, TrafficSplit({"a": 50, "b": 50}), RequestNames()), Limits()
+    )
 
 
 @pytest.fixture
@@ -167,12 +169,12 @@ def test_an_id_in_json_and_in_an_address_gets_the_same_variant(service: Service)
 
 
 def test_a_request_keeps_the_models_it_began_with(service: Service) -> None:
-    asking = Answering(service, {})
+    asking = Exchange(service, {})
     before = asking.model("b")
     small_model(2).save(service.models.named("b").folder)
     assert service.models.named("b").reload() is True
     assert asking.model("b") is before
-    assert Answering(service, {}).model("b") is not before
+    assert Exchange(service, {}).model("b") is not before
 
 
 def test_a_named_variant_comes_before_the_split(client: Client, service: Service) -> None:
@@ -192,7 +194,7 @@ def test_a_named_variant_comes_before_the_split(client: Client, service: Service
 def test_one_model_has_no_variant_in_its_answers(tmp_path: Path) -> None:
     small_model().save(tmp_path / "m")
     folders = named_folders([str(tmp_path / "m")])
-    variants = Variants.read(folders, Split.read(None, list(folders)), RequestNames())
+    variants = Variants.read(folders, TrafficSplit.read(None, list(folders)), RequestNames())
     client = Client(create_app(Service.of(variants, Limits())))
     assert "variant" not in client.get("/v1/recommend/user1").json
     answer = client.get("/v1/recommend/user1", variant="b")

@@ -94,13 +94,13 @@ def serve(
     from ratiorec.serve.security import Keys
     from ratiorec.serve.server import address_of, bind, run
     from ratiorec.serve.service import Limits, Service, start_logging
-    from ratiorec.serve.variants import Split, Variants, named_folders
+    from ratiorec.serve.variants import TrafficSplit, Variants, named_folders
 
     bounds = Limits(**asdict(limits))
     keys = Keys.read(api_keys_file) if api_keys_file else None
     admin = Keys.read(admin_token_file) if admin_token_file else None
     folders = named_folders(models)
-    shares = Split.read(split, list(folders), salt=split_salt)
+    shares = TrafficSplit.read(split, list(folders), salt=split_salt)
     names = RequestNames.read(filters, rules)
     with bind(host, port) as listener:
         address = address_of(listener)

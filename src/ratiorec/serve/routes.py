@@ -114,7 +114,7 @@ async def _service(request: Request) -> Service:  # not async, it would cost a t
 
 
 @dataclass(frozen=True)
-class Answering:
+class Exchange:
     """A request that is being answered: the service, and the model of each variant it has asked.
 
     These stay the same until its end, whatever is reloaded meanwhile.
@@ -144,12 +144,12 @@ class Answering:
         return rules if fields.diversity is None else replace(rules, diversity=fields.diversity)
 
 
-async def _answering(request: Request) -> Answering:
-    return Answering(await _service(request), request.scope.setdefault(ANSWERED_BY, {}))
+async def _answering(request: Request) -> Exchange:
+    return Exchange(await _service(request), request.scope.setdefault(ANSWERED_BY, {}))
 
 
 Uses = Annotated[Service, Depends(_service)]
-Asking = Annotated[Answering, Depends(_answering)]
+Asking = Annotated[Exchange, Depends(_answering)]
 Nothing = Annotated[NoQuery, InQuery()]
 User = Annotated[str, InPath(description="User id.", examples=["ada"])]
 Item = Annotated[str, InPath(description="Item id.", examples=["tea"])]

@@ -203,7 +203,7 @@ class WhyRequest(BaseModel):
 Attributes = Annotated[
     dict[str, Any] | None, Field(description="What was asked for in `attributes`.")
 ]
-Answering = Annotated[
+AnsweringVariant = Annotated[
     str | None, Field(description="The variant whose model it is; only where models have names.")
 ]
 
@@ -246,7 +246,7 @@ class OneList(BaseModel):
     )
 
     model: Annotated[str, Field(description="Version of the model that ranked.")]
-    variant: Answering = None
+    variant: AnsweringVariant = None
     user_id: int | str
     fallback: Fallback = None
     items: list[Ranked]
@@ -259,7 +259,7 @@ class ListOfUser(BaseModel):
     """
 
     model: str | None = None
-    variant: Answering = None
+    variant: AnsweringVariant = None
     user_id: int | str | None = None
     history: int | None = None
     profile: int | None = None
@@ -274,7 +274,7 @@ class ManyLists(BaseModel):
     """
 
     model: str | None
-    variant: Answering = None
+    variant: AnsweringVariant = None
     lists: list[ListOfUser]
 
 
@@ -292,7 +292,7 @@ class SimilarItems(BaseModel):
     """The items most like one item."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     item_id: int | str
     items: list[Similar]
 
@@ -309,7 +309,7 @@ class Items(BaseModel):
     """What a search found."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     items: list[Item]
 
 
@@ -326,7 +326,7 @@ class Users(BaseModel):
     model_config = _examples({"model": _MODEL, "users": [{"user_id": "ada", "n_items": 2}]})
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     users: list[User]
 
 
@@ -334,7 +334,7 @@ class HistoryOfUser(BaseModel):
     """What a user had in training: how many items, and the first of them."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     user_id: int | str
     n_items: int
     items: list[Item]
@@ -358,7 +358,7 @@ class Why(Item):
     """The score of an item, and what each item of the history adds to it, the largest first."""
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     score: float
     history: list[Contribution]
     members: Annotated[
@@ -381,7 +381,7 @@ class Map(BaseModel):
     """
 
     model: str
-    variant: Answering = None
+    variant: AnsweringVariant = None
     n_items: int
     shown: float
     neighbours_kept: float | None = None

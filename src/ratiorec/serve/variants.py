@@ -23,7 +23,7 @@ _EXAMPLE = "--split a:90,b:10"
 
 
 @dataclass(frozen=True)
-class Split:
+class TrafficSplit:
     """Shares of variants in percent, and for each id the variant that it always gets.
 
     An id has a place on a circle by a hash whose key is the salt. Every variant but the first has
@@ -31,9 +31,8 @@ class Split:
     the rest. So a larger share of one variant takes from the first alone while there is room
     between the points, and another variant at the end takes from nobody else.
 
-    >>> split = Split({"a": 90, "b": 10})
-    >>> split.name_of("ada"), split.name_of("ada") == Split({"a": 80, "b": 20}).name_of("ada")
-    ('a', True)
+    >>> [TrafficSplit({"a": 100 - b, "b": b}).name_of("ada") for b in (10, 20, 50)]
+    ['a', 'a', 'b']
     """
 
     shares: Mapping[str, float]
@@ -51,7 +50,7 @@ class Split:
             )
 
     @classmethod
-    def read(cls, text: str | None, names: Sequence[str], *, salt: str = "") -> Split:
+    def read(cls, text: str | None, names: Sequence[str], *, salt: str = "") -> TrafficSplit:
         """The split of `--split`, in which each variant has a share; one alone has all.
 
         Raises:
@@ -114,10 +113,12 @@ class Variants:
     """The models of one server by the names of their variants; one alone may have no name."""
 
     models: Mapping[str, ModelInUse]
-    split: Split
+    split: TrafficSplit
 
     @classmethod
-    def read(cls, folders: Mapping[str, Path], split: Split, names: RequestNames) -> Variants:
+    def read(
+        cls, folders: Mapping[str, Path], split: TrafficSplit, names: RequestNames
+    ) -> Variants:
         """The model of each folder, which must fit what requests may ask for by name."""
         models = {name: ModelInUse(folder, name, names) for name, folder in folders.items()}
         return cls(models, split)
@@ -127,7 +128,7 @@ class Variants:
         """Variants as they are, or one model alone."""
         if isinstance(models, Variants):
             return models
-        return cls({models.variant: models}, Split({models.variant: 100}))
+        return cls({models.variant: models}, TrafficSplit({models.variant: 100}))
 
     def __iter__(self) -> Iterator[ModelInUse]:
         return iter(self.models.values())

@@ -726,10 +726,21 @@ def _made_bodies() -> SearchStrategy[Files]:
         max_size=5,
     )
 
+    fitting = st.fixed_dictionaries(
+        {"users": st.lists(st.sampled_from(["user1", "user2", "user3"]), min_size=1, max_size=3)},
+        optional={
+            "k": st.integers(1, 20),
+            "filter": st.sampled_from([_EXPRESSION, "@cheap", "price > 3"]),
+            "rules": st.just(_RULES),
+            "diversity": st.floats(0, 1),
+        },
+    )
+
     def request(address: str, body: Any) -> Files:
         return {"p.http": f"{address}\n".encode() + json.dumps(body).encode()}
 
-    return st.builds(request, st.sampled_from(ADDRESSES), st.one_of(bodies, bodies, bodies, values))
+    any_body = st.one_of(bodies, bodies, fitting, values)
+    return st.builds(request, st.sampled_from(ADDRESSES), any_body)
 
 
 SOURCES: dict[str, Source] = {
