@@ -42,6 +42,7 @@ def test_the_commands_run_in_the_order_they_are_printed(tmp_path, monkeypatch):
     held_out = [(u, items[(n + 6) % 11]) for n, u in enumerate(users)]
     Path("held_out.csv").write_text("user,item\n" + "".join(f"{u},{i}\n" for u, i in held_out))
     Path("today.csv").write_text("user,item\nada,leek\nzoe,tea\nzoe,kale\n")
+    Path("items.csv").write_text("id,title,price\n" + "".join(f"{i},A {i},3\n" for i in items))
     # as printed, but for how long they train
     short = {
         name: resolve(settings, assignments=["training.epochs=30"])

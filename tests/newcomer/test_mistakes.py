@@ -138,7 +138,7 @@ MISTAKES = [
     Mistake("items model other_shop.csv", 2, ("none of the model's items", "'tea', 'jam'", "i")),
     Mistake("items model items.csv --column-kind prise=number", 2, ("did you mean price?",)),
     Mistake("items none items.csv", 2, ("there is no model",)),
-    Mistake("items model items.csv -o described", 0, ("20 known, 0 unknown",)),
+    Mistake("items model items.csv -o described", 0, ("20 known, 0 without pairs",)),
     Mistake("recommend described --user u1 --attributes prise", 2, ("did you mean price?",)),
     Mistake("recommend described --user u1 --attributes price", 0, ("[price ",)),
     Mistake("recommend model --user u1 --attributes price", 2, ("--attributes", "there is none")),

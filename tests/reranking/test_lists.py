@@ -225,6 +225,6 @@ def test_a_rule_about_what_the_items_do_not_have_is_refused(
 
 def test_a_model_without_attributes_says_so(shop: Artifact) -> None:
     bare = shop.with_items(Attributes.none(45))
-    with pytest.raises(ConfigError, match="no attributes of items"):
+    with pytest.raises(ConfigError, match="none, as there is none"):
         bare.recommend(["user3"], 3, rules=Rules(limits={"category": 2}))
     assert len(bare.recommend(["user3"], 3, rules=Rules(diversity=0.5))) == 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,10 +57,6 @@ class Attributes:
         values = zip(*(column.plain() for column in taken.values()), strict=True)
         return [dict(zip(taken, row, strict=True)) for row in values] or [{} for _ in indices]
 
-    def only(self, names: Iterable[str]) -> Attributes:
-        """These columns alone."""
-        return Attributes(self.n_rows, {name: self.columns[name] for name in names})
-
     def asked_for(self, names: Sequence[str], *, where: str) -> Attributes:
         """The columns of these names; "all" are all but vectors, which say nothing to people.
 
@@ -72,8 +68,7 @@ class Attributes:
             return Attributes(self.n_rows, shown)
         for name in names:
             if name not in self.columns:
-                known = list(self.columns) or ["none: the model has no such table"]
-                raise unknown_choice("no such attribute", name, known, where=where)
+                raise unknown_choice("no such attribute", name, self.columns, where=where)
         return Attributes(self.n_rows, {name: self.columns[name] for name in names})
 
     def take(self, indices: NDArray[np.int64]) -> Attributes:

@@ -107,7 +107,8 @@ def _show(model: Artifact, folder: Path, *, json: bool) -> None:
         return
     for name, table in tables.items():
         titles = ", with titles" if name == "items" and model.items.names is not None else ""
-        typer.echo(f"{table.n_rows:,} {name}{titles}")
+        cold = f", {model.n_cold:,} without pairs" if name == "items" and model.n_cold else ""
+        typer.echo(f"{table.n_rows:,} {name}{titles}{cold}")
         _print_columns(table)
 
 

@@ -45,13 +45,15 @@ class ListGroup:
         """The query, once the items of the model can answer it."""
         from ratiorec.model.query import Query
 
+        attributes = o.words(self.attributes or "")
+        artifact.item_table.asked_for(attributes, where="--attributes")
         query = Query(
             k=_list_length(self.k, len(artifact.items)),
             allow=o.read_lines(self.allow) if self.allow else None,
             deny=o.read_lines(self.deny) if self.deny else None,
             filter=self._filter(artifact),
             rules=self._rules(),
-            attributes=o.words(self.attributes or ""),
+            attributes=attributes,
         )
         if query.rules is not None:
             self._require_use(artifact, query.rules)

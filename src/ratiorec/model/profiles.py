@@ -147,9 +147,8 @@ def profile_table(profiles: Sequence[Profile], like: Attributes) -> Attributes:
     for place, profile in enumerate(profiles):
         for name in profile:
             if name not in like.columns:
-                known = list(like.columns) or ["none: the model has no attributes of users"]
                 what = "no such attribute of users"
-                raise unknown_choice(what, name, known, where=f"profiles[{place}]")
+                raise unknown_choice(what, name, like.columns, where=f"profiles[{place}]")
     columns = {
         name: _column(column, name, [profile.get(name) for profile in profiles])
         for name, column in like.columns.items()

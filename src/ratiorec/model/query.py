@@ -126,19 +126,8 @@ class Query:
             kept = filters.kept(self.filter)
             allow = kept if allow is None else np.intersect1d(kept, allow)
         ids = users.ids[found] if (found >= 0).all() else _as_ids(wanted, users)
-        return ResolvedQuery(found, ids, allow, deny, self._described(filters.table))
-
-    def _described(self, table: Attributes) -> Attributes:
-        """The attributes that are given with each listed item."""
-        if "all" in self.attributes:
-            return table
-        for name in self.attributes:
-            if name not in table.columns:
-                where = "--attributes"
-                raise unknown_choice(
-                    "the items have no such attribute", name, table.columns, where=where
-                )
-        return table.only(self.attributes)
+        described = filters.table.asked_for(self.attributes, where="attributes")
+        return ResolvedQuery(found, ids, allow, deny, described)
 
 
 class ResolvedQuery(NamedTuple):

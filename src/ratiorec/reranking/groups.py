@@ -74,6 +74,5 @@ def grouped_by(columns: Mapping[str, Column], name: str, *, where: str) -> Group
         ConfigError: There is no such column, or it is free text.
     """
     if name not in columns:
-        known = list(columns) or ["none: the model has no attributes of items"]
-        raise unknown_choice("no such attribute of items", name, known, where=where)
+        raise unknown_choice("no such attribute of items", name, columns, where=where)
     return Groups.of(columns[name], where=where)
