@@ -177,7 +177,8 @@ def test_the_server_marks_lists_that_are_not_personal(address: str) -> None:
 def test_the_server_refuses_a_parameter_that_it_does_not_know(address: str) -> None:
     status, answer = ask(f"{address}/v1/recommend/C00003?category=TOY")
     assert (status, answer["where"]) == (422, "query category")
-    assert answer["wanted"] == "only the parameters k, exclude_seen, allow, deny, on_unknown"
+    known = "k, exclude_seen, allow, deny, on_unknown, filter, attributes, max_cold, diversity"
+    assert answer["wanted"] == f"only the parameters {known}, variant, rules"
 
 
 def test_a_list_of_what_is_sold_out_may_name_unknown_goods(address: str) -> None:

@@ -324,7 +324,7 @@ def test_the_description_has_every_address_with_its_refusals_and_examples(client
         *("/v1/model", "/v1/reload", "/health/live", "/health/ready", "/metrics"),
     }
     schemas = description["components"]["schemas"]
-    assert len(schemas["RecommendRequest"]["examples"]) == 2
+    assert len(schemas["RecommendRequest"]["examples"]) == 3
     for status in ("404", "408", "413", "422", "429"):
         answer = description["paths"]["/v1/recommend"]["post"]["responses"][status]
         assert answer["content"]["application/json"]["schema"]["$ref"].endswith("/Problem")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-MOST_MODULES, MOST_BORDERS = 47, 47  # ten of the modules read a CSV
+MOST_MODULES, MOST_BORDERS = 50, 47  # ten of the modules read a CSV, two draw the item map
 
 
 @pytest.fixture(scope="module")

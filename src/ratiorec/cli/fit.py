@@ -18,6 +18,7 @@ from ratiorec.cli.tables import ColumnGroup, require_tables_known
 from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
+    from ratiorec.catalogue.tables import IdTable
     from ratiorec.data.interactions import Dataset
     from ratiorec.model.artifact import Artifact
     from ratiorec.settings import AnySettings, BlendSettings
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ratiorec.training.fit import FitOptions, Observer
     from ratiorec.training.team import Team
 
+    Tables = tuple[IdTable | None, IdTable | None]
 
 EXAMPLES = """Examples:
 
@@ -99,7 +101,6 @@ def fit(
     from ratiorec.config import named_settings, to_table
     from ratiorec.machine import commit, is_rank, is_restarted
     from ratiorec.model.store import require_replaceable
-    from ratiorec.model.tables import attach
     from ratiorec.tracking.tracker import tracked
     from ratiorec.training.experiment import find_device
     from ratiorec.training.fit import FitOptions
@@ -110,7 +111,7 @@ def fit(
     require_replaceable(output)
     folder = checkpoint_dir or _beside(output, ".checkpoint")
     _require_apart(folder, output)
-    read_tables = cache(partial(columns.read, items, users, source.on_bad_rows))
+    read_tables = cache(partial(_tables, columns, items, users, source.on_bad_rows))
     if not is_rank():  # a bad table is refused before anything else is read
         read_tables()
     if workers is not None and not is_rank():
@@ -142,7 +143,7 @@ def fit(
             model = _train(dataset, preset, settings, seed, device, chosen, tell, team)
             if not team.is_first:
                 return
-            model, attached = attach(model, *read_tables())
+            model, attached = _with_tables(model, read_tables())
             for tracker in trackers:
                 tracker.finish(model)
         _save(model, output)
@@ -150,9 +151,7 @@ def fit(
         _write_record(model, record, validation, started_from)
     if chosen.checkpoints is not None:
         chosen.checkpoints.remove()
-    for side in attached:
-        o.say(side.line())
-    summary = _summary(model, output) | attached.to_json()
+    summary = _summary(model, output) | attached
     _tell_of_budget(model.card, settings, fit_options)
     if json:
         o.print_json(summary)
@@ -187,13 +186,35 @@ def _team(
         yield dataset, team, replace(options, checkpoints=kept, log=log)
 
 
-def _loaded(data: str, source: o.WeightedSource, read_tables: Callable[[], Any]) -> Dataset:
+def _loaded(data: str, source: o.WeightedSource, read_tables: Callable[[], Tables]) -> Dataset:
     """The data, once the tables of items and users are known to be those of this shop."""
     dataset, tables = o.load_data(data, source), read_tables()
-    require_tables_known(tables, dataset.train.items, dataset.train.users)
+    if tables != (None, None):
+        require_tables_known(tables, dataset.train.items, dataset.train.users)
     for line in [line for table in tables if table is not None for line in table.lines()]:
         o.say(line)
     return dataset
+
+
+def _tables(
+    columns: ColumnGroup, items: str | None, users: str | None, on_bad_rows: o.OnBadRows
+) -> Tables:
+    """The tables of items and users, where there are any."""
+    if items is None and users is None:
+        return None, None
+    return columns.read(items, users, on_bad_rows)
+
+
+def _with_tables(model: Artifact, tables: Tables) -> tuple[Artifact, dict[str, Any]]:
+    """The model with its tables of items and users, and what became of them."""
+    if tables == (None, None):
+        return model, {}
+    from ratiorec.model.tables import attach
+
+    model, attached = attach(model, *tables)
+    for side in attached:
+        o.say(side.line())
+    return model, attached.to_json()
 
 
 def _save(model: Artifact, output: Path) -> None:

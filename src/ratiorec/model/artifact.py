@@ -22,7 +22,7 @@ from ratiorec.evaluation.reach import Reach, require_held_out
 from ratiorec.model.cold import check_cold, retaught, with_cold_items, without_cold_items
 from ratiorec.model.foldin.intake import Addition, add_pairs, grown, propagated
 from ratiorec.model.foldin.rules import AnyRule, FoldedUsers, Provenance, folded, rule_for
-from ratiorec.model.listing import Listing, cap_of, similar_items
+from ratiorec.model.lists import Lists, cap_of, similar_items
 from ratiorec.model.profiles import (
     UsersAlike,
     users_with,
@@ -75,7 +75,8 @@ class Artifact:
             require_fit(name, table.n_rows, len(ids), "one row for each id")
         require_fit("user ids", len(self.users), self.scorer.n_users, "one for each user scored")
         require_fit("item ids", len(self.items), self.scorer.n_items, "one for each item scored")
-        check_cold(self.n_cold, len(self.items))
+        if self.n_cold != 0:
+            check_cold(self.n_cold, len(self.items))
         n_warm = len(self.items) - self.n_cold
         check_pairs(self.seen, n_warm, name="seen items", n_users=len(self.users))
 
@@ -188,7 +189,7 @@ class Artifact:
             query: The options of the request, or k alone.
             **options: Fields of `Query` (k, exclude_seen, allow, deny, …), which come first.
         """
-        return Listing.of_users(self, Query.of(query, **options), user_ids).table()
+        return Lists.of_users(self, Query.of(query, **options), user_ids).table()
 
     def recommend_for(
         self,
@@ -204,7 +205,7 @@ class Artifact:
         Raises:
             ConfigError: A profile names no attribute of users, or has a value of another kind.
         """
-        return Listing.of_profiles(self, Query.of(query, **options), profiles).table()
+        return Lists.of_profiles(self, Query.of(query, **options), profiles).table()
 
     def recommend_blocks(
         self,
@@ -216,7 +217,7 @@ class Artifact:
         **options: Unpack[QueryOptions],
     ) -> Iterator[Recommendations]:
         """What `recommend` gives, in blocks of users that fit the memory; on all cores if left."""
-        asked = Listing.of_users(self, Query.of(query, **options), user_ids)
+        asked = Lists.of_users(self, Query.of(query, **options), user_ids)
         return asked.tables(progress, n_threads)
 
     def recommend_all(
@@ -243,7 +244,7 @@ class Artifact:
         """
         asked = Query.of(query, **options)
         known = self.fold_in(histories, on_unknown=asked.on_unknown)
-        return Listing.of_folded(self, asked, known).table()
+        return Lists.of_folded(self, asked, known).table()
 
     def n_listable(self, user_ids: Ids, query: Query) -> NDArray[np.int64]:
         """How many items could be listed for each user, however small k; nothing is ranked."""

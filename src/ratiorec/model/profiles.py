@@ -201,27 +201,19 @@ def _objects(values: list[Any]) -> NDArray[np.object_]:
 _PREFIX, _KIND = "new_users.", "new_user"
 
 
-def describe_users(table: IdTable | None) -> dict[str, Any] | None:
+def describe_users(table: IdTable) -> dict[str, Any]:
     """Users of whom attributes alone are known, for the header of a model folder."""
-    if table is None:
-        return None
     ids = Vocabulary(table.ids, _KIND)
     return {"ids": describe(ids), "columns": table.attributes.describe()}
 
 
-def pack_users(table: IdTable | None) -> dict[str, NDArray[Any]]:
+def pack_users(table: IdTable) -> dict[str, NDArray[Any]]:
     """The same as arrays."""
-    if table is None:
-        return {}
     return pack(Vocabulary(table.ids, _KIND)) | table.attributes.arrays(_PREFIX)
 
 
-def unpack_users(
-    described: Mapping[str, Any] | None, arrays: Mapping[str, NDArray[Any]]
-) -> IdTable | None:
+def unpack_users(described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> IdTable:
     """The table again."""
-    if described is None:
-        return None
     ids = unpack(_KIND, described["ids"], arrays).ids
     columns = Attributes.from_arrays(len(ids), described["columns"], arrays, _PREFIX)
     return IdTable(ids, None, columns)

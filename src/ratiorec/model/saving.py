@@ -30,7 +30,7 @@ def content_of(model: Artifact) -> dict[str, Any]:
         "n_cold": model.n_cold,
         "item_table": model.item_table.describe(),
         "user_table": model.user_table.describe(),
-        "new_users": describe_users(model.new_users),
+        **({} if model.new_users is None else {"new_users": describe_users(model.new_users)}),
     }
 
 
@@ -38,7 +38,8 @@ def arrays_of(model: Artifact) -> dict[str, NDArray[Any]]:
     """The arrays by name."""
     arrays = {f"scorer.{name}": array for name, array in model.scorer.arrays().items()}
     arrays |= {"seen.indptr": model.seen.indptr, "seen.indices": model.seen.indices}
-    arrays |= pack(model.users) | pack(model.items) | pack_users(model.new_users)
+    arrays |= pack(model.users) | pack(model.items)
+    arrays |= {} if model.new_users is None else pack_users(model.new_users)
     arrays |= model.item_table.arrays(_ITEM_TABLE) | model.user_table.arrays(_USER_TABLE)
     return arrays | (model.item_map.arrays() if model.item_map is not None else {})
 
@@ -64,5 +65,5 @@ def fields_in(content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) ->
         "item_table": item_table,
         "user_table": user_table,
         "n_cold": content.get("n_cold", 0),
-        "new_users": unpack_users(content.get("new_users"), arrays),
+        "new_users": unpack_users(content["new_users"], arrays) if "new_users" in content else None,
     }

@@ -61,9 +61,9 @@ class AmongAll:
         return out
 
 
-def few_items(scorer: Scorer, blocked: NDArray[np.bool_] | None) -> FewItems | None:
+def few_items(scorer: Scorer, blocked: NDArray[np.bool_]) -> FewItems | None:
     """The scorer of the items that are not blocked, where that is less work than all items."""
-    if blocked is None or not isinstance(scorer, Narrowable):
+    if not isinstance(scorer, Narrowable):
         return None
     items = np.flatnonzero(~blocked)
     if len(items) > _FEW * scorer.n_items:

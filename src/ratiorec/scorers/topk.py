@@ -217,7 +217,7 @@ class Exact:
         self, scorer: Scorer, blocked: NDArray[np.bool_] | None, *, is_picked: bool
     ) -> tuple[Scorer, FewItems | None, Cap | None] | None:
         """What scores the few items that are not blocked alone, where that is less work."""
-        few = few_items(scorer, blocked)
+        few = None if blocked is None else few_items(scorer, blocked)
         if few is None:
             return None
         if is_picked:  # rules know items by their places among all

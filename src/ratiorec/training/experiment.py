@@ -28,7 +28,6 @@ from ratiorec.machine import (
 )
 from ratiorec.model.artifact import Artifact
 from ratiorec.presets import AUTO
-from ratiorec.scorers.neighbour_embedding import seconds_to_map
 from ratiorec.settings import (
     AnySettings,
     AutoSettings,
@@ -137,6 +136,8 @@ def fit(
 
 def _leaving_time_to_save(options: FitOptions, n_items: int) -> FitOptions:
     """The options without the seconds that the map of the items takes when the model is saved."""
+    from ratiorec.scorers.neighbour_embedding import seconds_to_map  # scipy
+
     kept_back = min(seconds_to_map(n_items), options.max_seconds / 4)
     return replace(options, max_seconds=options.max_seconds - kept_back)
 

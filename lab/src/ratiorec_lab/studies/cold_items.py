@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.columns import Numbers, Tags, Texts
 from ratiorec.data.benchmarks import fetch, load
 from ratiorec.data.interactions import Interactions
+from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.evaluation.evaluate import Report
 from ratiorec.evaluation.intervals import intervals_of, mean
 from ratiorec.training.cold_items import CONTENT, POPULARITY, RANDOM, evaluate_cold_items
@@ -48,6 +50,7 @@ def main() -> None:
     asked = options.parse_args()
     data = load(asked.data, data_dir=asked.data_dir).train
     table = movies(data, asked.data_dir) if asked.data == "ml-100k" else names(data)
+    data = replace(data, items=Vocabulary(data.items.ids, "item"))  # names would be content, too
     presets = (asked.presets or PRESETS[asked.data]).split(",")
     rows = [judged(data, table, preset, asked) for preset in presets]
     if len(table.columns) > 1:

@@ -1,4 +1,4 @@
-"""Listing: from a query and users of any sort to tables of lists."""
+"""Lists: from a query and users of any sort to tables of lists."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Listing:
-    """A query of a model about some users, whom a scorer scores and who have seen items."""
+class Lists:
+    """The lists that a query wants of a model: its users, who scores them, what they have seen."""
 
     model: Artifact
     query: Query
@@ -33,7 +33,7 @@ class Listing:
     seen: UserItems
 
     @classmethod
-    def of_users(cls, model: Artifact, query: Query, user_ids: Ids) -> Listing:
+    def of_users(cls, model: Artifact, query: Query, user_ids: Ids) -> Lists:
         """Users by their ids; unknown ones of whom there are attributes have lists by these."""
         found = query.resolve(user_ids, users=model.users, filters=model.filters)
         if model.new_users is not None and (found.users < 0).any():
@@ -46,7 +46,7 @@ class Listing:
     @classmethod
     def of_profiles(
         cls, model: Artifact, query: Query, profiles: Sequence[Mapping[str, Any]]
-    ) -> Listing:
+    ) -> Lists:
         """Users of whom attributes alone are known, called by their places."""
         new = model.users_alike.scorer(profile_table(profiles, model.user_table))
         places = np.arange(len(profiles))
@@ -54,7 +54,7 @@ class Listing:
         return cls(model, query, found, model.scorer, model.seen)
 
     @classmethod
-    def of_folded(cls, model: Artifact, query: Query, known: FoldedUsers) -> Listing:
+    def of_folded(cls, model: Artifact, query: Query, known: FoldedUsers) -> Lists:
         """Users of whom histories alone are known, called by their places; empty ones by policy."""
         is_empty = np.diff(known.histories.indptr) == 0
         places = np.flatnonzero(~is_empty | (query.on_unknown == "fallback"))
