@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers import SCORERS, Blend, Scorer, StoredScorer, WithFallbackUser, by_cosine
+from ratiorec.scorers import SCORERS, Blend, Scorer, StoredScorer, WithMoreUsers, by_cosine
+from ratiorec.scorers.popularity import PopularityScorer
 from ratiorec.scorers.scorer import Narrowable
 from ratiorec.scorers.topk import Exact
 from support.small_scorers import MAKERS, random_floats, random_rows
@@ -28,8 +29,8 @@ def stored(kind: str) -> StoredScorer:
 
 SCORER_MAKERS: dict[str, Callable[[], Scorer]] = {
     "cosine": lambda: by_cosine(random_floats(N_ITEMS, 12)),
-    "with a fallback user": lambda: WithFallbackUser(
-        stored("inner_product"), np.arange(N_ITEMS, dtype=np.float32)
+    "with a fallback user": lambda: WithMoreUsers(
+        stored("inner_product"), PopularityScorer(np.arange(N_ITEMS, dtype=np.float32), 1)
     ),
     "blend of vectors": lambda: Blend(
         (stored("inner_product"), stored("item_factors")), np.array([0.5, 0.5], np.float32)
@@ -147,7 +148,8 @@ def test_with_a_buffer_no_other_matrix_of_scores_is_made(kind: str) -> None:
     scorer = MAKERS[kind](random_rows(n_users, n_items), n_items)
     users, buffer = np.arange(n_users), np.empty((n_users, n_items), np.float32)
     scorer.scores(users[:8])  # what is made once is not counted
-    for asked in (scorer, WithFallbackUser(scorer, np.zeros(n_items, np.float32))):
+    fallback = WithMoreUsers(scorer, PopularityScorer(np.zeros(n_items, np.float32), 1))
+    for asked in (scorer, fallback):
         tracemalloc.start()
         asked.scores(users, out=buffer)
         peak = tracemalloc.get_traced_memory()[1]

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratiorec.errors import ModelError
-from ratiorec.scorers import InnerProduct, WithFallbackUser, by_cosine
+from ratiorec.scorers import InnerProduct, by_cosine
 
 
 def random_factors(n_users: int, n_items: int, dimension: int) -> InnerProduct:
@@ -145,17 +145,3 @@ def test_the_cosine_is_that_of_the_angle_and_0_without_direction() -> None:
     half = 1 / np.sqrt(2)
     expected = [[1, half, 0, -1], [half, 1, 0, -half], [0, 0, 0, 0], [-1, -half, 0, 1]]
     np.testing.assert_allclose(cosines, expected, atol=1e-6)
-
-
-def test_the_fallback_user_comes_after_the_last() -> None:
-    known = random_factors(5, 3, 4)
-    scorer = WithFallbackUser(known, np.array([4, 5, 6], np.float32))
-    assert scorer.n_users == 6
-    scores = scorer.scores(np.array([5, 2, 5]))
-    assert scores[[0, 2]].tolist() == [[4, 5, 6], [4, 5, 6]]
-    assert scores[1].tobytes() == known.scores(np.array([2])).tobytes()
-
-
-def test_there_may_be_no_other_user() -> None:
-    scorer = WithFallbackUser(random_factors(0, 3, 4), np.array([4, 5, 6], np.float32))
-    assert scorer.scores(np.array([0, 0])).tolist() == [[4, 5, 6], [4, 5, 6]]

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.model.foldin.rules import FoldedUsers
-from ratiorec.model.profiles import known_by_table, profile_table, with_new_users
+from ratiorec.model.profiles import known_by_table, profile_table
 from ratiorec.model.query import Ids, Query, ResolvedQuery, known_indices
 from ratiorec.reranking.reranker import Graded, Reranker
-from ratiorec.scorers import Scorer, with_fallback_users
+from ratiorec.scorers import Scorer, with_unknown_users
 from ratiorec.scorers.scorer import UserItems, identity_pairs
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Cap, Exact, Progress, Ranking
@@ -87,8 +87,9 @@ class Lists:
         self, progress: Progress | None = None, n_threads: int | None = None
     ) -> Iterator[Ranking]:
         query, found, model = self.query, self.found, self.model
-        scorer, users, seen = with_new_users(self.scorer, found.users, self.seen, found.new)
-        scorer, users, seen = with_fallback_users(scorer, users, seen, model.popularity)
+        scorer, users, seen = with_unknown_users(
+            self.scorer, found.users, self.seen, model.popularity, found.new
+        )
         cap, pick = cap_of(model, query), None
         if query.rules is not None:  # a rule looks at all items, and boosts decide which are best
             pick, cap = self._reranker(seen, cap)

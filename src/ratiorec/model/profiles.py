@@ -18,7 +18,7 @@ from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.machine import one_blas_thread
 from ratiorec.model.store import describe, pack, unpack
-from ratiorec.scorers import FloatMatrix, Indices, Mix, Scorer
+from ratiorec.scorers import FloatMatrix, Indices, Mix
 from ratiorec.scorers.scorer import UserItems, history_rows
 
 if TYPE_CHECKING:
@@ -84,43 +84,6 @@ class UsersAlike:
         with one_blas_thread():
             mix = self.ridge.mix(content, teaches, n_known)
         return ByProfile(mix, self.histories)
-
-
-@dataclass(frozen=True, eq=False)
-class WithNewUsers:
-    """A scorer whose last users are those of another."""
-
-    known: Scorer
-    new: Scorer
-
-    @property
-    def n_users(self) -> int:
-        return self.known.n_users + self.new.n_users
-
-    @property
-    def n_items(self) -> int:
-        return self.known.n_items
-
-    def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
-        """Each user's scores by the scorer that has the user."""
-        if out is None:
-            out = np.empty((len(users), self.n_items), np.float32)
-        is_known = users < self.known.n_users
-        if is_known.any():
-            self.known.scores(np.where(is_known, users, 0), out=out)
-        out[~is_known] = self.new.scores(users[~is_known] - self.known.n_users)
-        return out
-
-
-def with_new_users(
-    scorer: Scorer, users: Indices, seen: UserItems, new: Scorer | None
-) -> tuple[Scorer, Indices, UserItems]:
-    """Scorer, users and seen items, where -2 - j becomes the j-th user of `new`."""
-    if new is None:
-        return scorer, users, seen
-    indptr = np.concatenate([seen.indptr, np.full(new.n_users, seen.indptr[-1])])
-    places = np.where(users < -1, scorer.n_users - 2 - users, users)
-    return WithNewUsers(scorer, new), places, UserItems(indptr, seen.indices)
 
 
 def known_by_table(

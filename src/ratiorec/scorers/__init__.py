@@ -6,9 +6,10 @@ from types import MappingProxyType
 from ratiorec.scorers.autoencoder import Autoencoder
 from ratiorec.scorers.blend import Blend
 from ratiorec.scorers.cold_items import ColdItems, Mix
-from ratiorec.scorers.factors import InnerProduct, WithFallbackUser, by_cosine, with_fallback_users
+from ratiorec.scorers.factors import InnerProduct, by_cosine
 from ratiorec.scorers.item_factors import ItemFactors
 from ratiorec.scorers.item_item import ItemWeights, Neighbours
+from ratiorec.scorers.more_users import WithMoreUsers, with_unknown_users
 from ratiorec.scorers.popularity import PopularityScorer
 from ratiorec.scorers.scorer import (
     Factored,
@@ -55,7 +56,7 @@ __all__ = [
     "Scorer",
     "StoredScorer",
     "WalkScorer",
-    "WithFallbackUser",
+    "WithMoreUsers",
     "by_cosine",
-    "with_fallback_users",
+    "with_unknown_users",
 ]

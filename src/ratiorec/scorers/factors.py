@@ -17,10 +17,7 @@ from ratiorec.scorers.scorer import (
     FloatMatrix,
     Indices,
     ItemProducts,
-    Narrowable,
     Pairs,
-    Scorer,
-    UserItems,
     largest_value,
     refuse_overflow,
 )
@@ -123,48 +120,3 @@ def by_cosine(factors: FloatMatrix) -> InnerProduct:
     lengths = np.linalg.norm(factors.astype(np.float64), axis=1, keepdims=True)
     directions = (factors / np.where(lengths > 0, lengths, 1)).astype(np.float32)
     return InnerProduct(directions, directions)
-
-
-@dataclass(frozen=True, eq=False)
-class WithFallbackUser:
-    """A scorer with one user more: the last, the fallback user, has the scores given."""
-
-    known: Scorer
-    fallback_scores: NDArray[np.float32]
-
-    @property
-    def n_users(self) -> int:
-        return self.known.n_users + 1
-
-    @property
-    def n_items(self) -> int:
-        return self.known.n_items
-
-    def scores(self, users: Indices, *, out: FloatMatrix | None = None) -> FloatMatrix:
-        """The known users' own scores, and the given ones for the fallback user."""
-        if out is None:
-            out = np.empty((len(users), self.n_items), np.float32)
-        is_known = users < self.known.n_users
-        if is_known.any():
-            # the fallback user is scored as user 0 at first, so that one buffer is enough
-            self.known.scores(np.where(is_known, users, 0), out=out)
-        out[~is_known] = self.fallback_scores
-        return out
-
-    def for_items(self, items: Indices) -> WithFallbackUser | None:
-        """The scores of these items alone, where the known users have them at less cost."""
-        known = self.known.for_items(items) if isinstance(self.known, Narrowable) else None
-        return None if known is None else WithFallbackUser(known, self.fallback_scores[items])
-
-
-def with_fallback_users(
-    scorer: Scorer, users: Indices, seen: UserItems, popularity: NDArray[np.float32]
-) -> tuple[Scorer, Indices, UserItems]:
-    """Scorer, users and seen items, where -1 becomes the fallback user, scored by popularity."""
-    if (users >= 0).all():
-        return scorer, users, seen
-    return (
-        WithFallbackUser(scorer, popularity),
-        np.where(users >= 0, users, scorer.n_users),
-        UserItems(np.append(seen.indptr, seen.indptr[-1]), seen.indices),
-    )
