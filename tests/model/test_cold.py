@@ -294,3 +294,15 @@ def test_a_map_stays_and_cold_items_lie_among_those_that_they_are_like() -> None
 
 def test_a_model_says_how_many_of_its_items_are_there_by_content(model: Artifact) -> None:
     assert "items: 42, 12 of them by content" in repr(model)
+
+
+@pytest.mark.parametrize("way", ["update", "partial_fit"])
+def test_more_pairs_leave_the_map_as_it_is_and_put_new_items_into_it(way: str) -> None:
+    before = shop("wmf")
+    assert before.item_map is not None
+    pairs = Interactions.from_pairs(["u0", "u0", "zoe"], ["new0", "other", "other"])
+    after: Artifact = getattr(before, way)(pairs)
+    assert "item_map" in vars(after)
+    assert after.item_map is not None
+    assert np.array_equal(after.item_map.places[:N_KNOWN], before.item_map.places[:N_KNOWN])
+    assert after.item_map.places.shape == (len(after.items), 2)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ratiorec.serve.schemas import RecommendRequest
+from ratiorec.serve.requests import RecommendRequest
 from support.asgi_client import Client
 
 AN_OBJECT = (

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ratiorec.catalogue.attributes import Attributes
+from ratiorec.catalogue.columns import Categories
 from ratiorec.config import to_table
 from ratiorec.encoders.settings import Factorisation
 from ratiorec.errors import ModelError
@@ -59,6 +61,15 @@ def test_what_folding_in_needs_is_there_before_the_first_request(
     served = read_served(tmp_path / "m").artifact
     assert "rule" in vars(served)
     assert vars(served)["rule"] is served.rule is not None
+
+
+def test_what_lists_by_attributes_need_is_there_before_the_first_request(
+    artifact: Artifact, tmp_path: Path
+) -> None:
+    segments = Categories.of([("gold", "new")[place % 2] for place in range(len(artifact.users))])
+    known = artifact.with_users(Attributes(len(artifact.users), {"segment": segments}))
+    known.save(tmp_path / "m")
+    assert "users_alike" in vars(read_served(tmp_path / "m").artifact)
 
 
 @pytest.mark.parametrize(

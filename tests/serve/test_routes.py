@@ -332,7 +332,7 @@ def test_the_description_has_every_address_with_its_refusals_and_examples(client
 
 
 def test_the_examples_of_requests_fit_the_schema(client: Client) -> None:
-    from ratiorec.serve.schemas import RecommendRequest
+    from ratiorec.serve.requests import RecommendRequest
 
     schema = client.get("/openapi.json").json["components"]["schemas"]["RecommendRequest"]
     for example in schema["examples"]:

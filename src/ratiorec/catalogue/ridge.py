@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.content import Content, Mask
 from ratiorec.scorers.cold_items import Mix
-
-if TYPE_CHECKING:
-    pass
 
 STRENGTHS = tuple(10 ** (power / 2) for power in range(-4, 11))
 """The ridges tried: from hardly any to one that leaves little but the mean."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
-from ratiorec.errors import DataError, ModelError, require_range
+from ratiorec.errors import ModelError
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.query import Query
 from ratiorec.scorers.topk import Progress
@@ -154,12 +154,8 @@ def spread_lists(
         StorageError: The dataset holds something else, or could not be written.
         EngineError: A part failed on every worker it was given to.
     """
-    n_users = job.users_at_a_time if users_at_a_time is None else users_at_a_time
-    require_range("users_at_a_time", n_users, at_least=1, what="a block must have users")
-    if not (total := len(job.user_ids)):
-        raise DataError(
-            "there is nothing to write", where=spread.where, found="no user", wanted="one or more"
-        )
+    n_users = job.block_length(users_at_a_time, where=spread.where)
+    total = len(job.user_ids)
     opened = spread.dataset.open(job, users_at_a_time=n_users, resume=resume, notify=notify)
     with opened as filling:
         if filling.done.n_users:

@@ -143,6 +143,16 @@ class Artifact:
         """The model without the items that are there by their content alone."""
         return without_cold_items(self)
 
+    def with_map_of(self, other: Artifact) -> Artifact:
+        """This model, with the map of another of these items, fewer or more, if that has been made.
+
+        Items that are in one of them alone lie between those that they are most like.
+        """
+        if "item_map" in vars(other):
+            resized = other.item_map and other.item_map.resized(self.scorer)
+            object.__setattr__(self, "item_map", resized)
+        return self
+
     def with_users(self, table: Attributes) -> Artifact:
         """The same model with other attributes of its users."""
         return self._beside_scorer(user_table=table)
@@ -314,7 +324,7 @@ class Artifact:
             card,
             self.item_table.take(np.where(places < len(self.items), places, -1)),
             users_with(self.new_users, self.user_table, self.users, more.users),
-        )
+        ).with_map_of(self)
         return model if self.new_users is None else model.with_new_users(self.new_users)
 
     def similar(

@@ -52,14 +52,14 @@ def with_cold_items(model: Artifact, table: IdTable, ridge: Ridge | None = None)
             ridge = Ridge.chosen(content, teaches, item_targets(warm.scorer))
         mix = ridge.mix(content, teaches, n_known)
         scorer = scorers.with_cold_items(warm.scorer, mix, warm.seen)
-    return _with(
+    return replace(
         warm,
         scorer=scorer,
         items=items,
         item_table=item_table,
         card={**warm.card, _CARD: asdict(ridge)},
         n_cold=len(cold),
-    )
+    ).with_map_of(warm)
 
 
 def without_cold_items(model: Artifact) -> Artifact:
@@ -68,23 +68,14 @@ def without_cold_items(model: Artifact) -> Artifact:
         return model
     n_known = len(model.items) - model.n_cold
     ids, names = model.items.ids, model.items.names
-    return _with(
+    return replace(
         model,
         scorer=scorers.without_cold_items(model.scorer, n_known, model.seen),
         items=Vocabulary(ids[:n_known], "item", None if names is None else names[:n_known]),
         item_table=model.item_table.take(np.arange(n_known)),
         card={name: value for name, value in model.card.items() if name != _CARD},
         n_cold=0,
-    )
-
-
-def _with(model: Artifact, **changes: Any) -> Artifact:
-    """The model with more items or fewer, whose map is not made anew."""
-    other = replace(model, **changes)
-    if "item_map" in vars(model):
-        resized = model.item_map and model.item_map.resized(other.scorer)
-        object.__setattr__(other, "item_map", resized)
-    return other
+    ).with_map_of(model)
 
 
 def retaught(before: Artifact, warm: Artifact) -> Artifact:
@@ -99,7 +90,8 @@ def retaught(before: Artifact, warm: Artifact) -> Artifact:
     if names is not None and before.items.names is not None:
         names = np.where(places >= 0, before.items.names[places], names)
     items = warm.items if names is None else warm.items.with_names(names.tolist())
-    warm = replace(warm, items=items, item_table=before.item_table.take(places))
+    item_table = before.item_table.take(places)
+    warm = replace(warm, items=items, item_table=item_table).with_map_of(warm)
     ridge = Ridge(**before.card[_CARD]) if _CARD in before.card else None
     return with_cold_items(warm, cold_table(before), ridge)
 

@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from ratiorec.errors import ConfigError, DataError, ModelError, RatiorecError, UnknownIdError
-from ratiorec.serve.schemas import (
+from ratiorec.serve.requests import (
     HistoryQuery,
     ItemSearchQuery,
     MapQuery,

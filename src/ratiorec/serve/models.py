@@ -215,10 +215,12 @@ def _named(artifact: Artifact, names: RequestNames, folder: Path) -> Artifact:
 
 
 def _make_lists(artifact: Artifact) -> None:
-    """One for a user and one for a history, as the rule for histories is made at first use."""
+    """One for a user of each sort, as what histories and attributes need is made at first use."""
     artifact.recommend(artifact.users.ids[:1], 1)
     if len(artifact.items):
         artifact.recommend_to([artifact.items.ids[:1].tolist()], 1)
+    if artifact.user_table:
+        artifact.recommend_for([{}], 1)
 
 
 def version_of(folder: Path) -> str:

@@ -33,29 +33,31 @@ from ratiorec.serve.answers import (
 from ratiorec.serve.errors import PlainJSON, RefusedError
 from ratiorec.serve.models import Served
 from ratiorec.serve.ranking import Id, ServedQuery
+from ratiorec.serve.requests import (
+    HistoryQuery,
+    ItemSearchQuery,
+    MapQuery,
+    NoQuery,
+    RecommendRequest,
+    SearchQuery,
+    SimilarQuery,
+    UserQuery,
+    VariantQuery,
+    WhyRequest,
+)
 from ratiorec.serve.schemas import (
     Card,
     Health,
     HistoryOfUser,
-    HistoryQuery,
     Items,
-    ItemSearchQuery,
     ManyLists,
     Map,
-    MapQuery,
-    NoQuery,
     OneList,
     Problem,
-    RecommendRequest,
     Reloaded,
-    SearchQuery,
     SimilarItems,
-    SimilarQuery,
-    UserQuery,
     Users,
-    VariantQuery,
     Why,
-    WhyRequest,
 )
 from ratiorec.serve.security import RELOAD, require_admin, require_user_search
 from ratiorec.serve.service import ANSWERED_BY, CONTENT_TYPE, Service

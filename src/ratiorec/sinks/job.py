@@ -130,6 +130,20 @@ class Job:
         """Users in a block, unless someone says otherwise."""
         return max(1, ROWS_AT_A_TIME // max(1, min(self.query.k, len(self.model.items))))
 
+    def block_length(self, asked: int | None, *, where: str) -> int:
+        """The users in a block: as many as asked for, or else as suit the length of lists.
+
+        Raises:
+            DataError: The job has no user.
+        """
+        n_users = self.users_at_a_time if asked is None else asked
+        require_range("users_at_a_time", n_users, at_least=1, what="a block must have users")
+        if not len(self.user_ids):
+            raise DataError(
+                "there is nothing to write", where=where, found="no user", wanted="at least one"
+            )
+        return n_users
+
     def blocks(
         self,
         n_done: int,
@@ -248,12 +262,7 @@ def write_lists(
         DataError: The job has no user.
         StorageError: The sink could not take the lists.
     """
-    n_users = job.users_at_a_time if users_at_a_time is None else users_at_a_time
-    require_range("users_at_a_time", n_users, at_least=1, what="a block must have users")
-    if not len(job.user_ids):
-        raise DataError(
-            "there is nothing to write", where=sink.where, found="no user", wanted="at least one"
-        )
+    n_users = job.block_length(users_at_a_time, where=sink.where)
     with sink.open(job, resume=resume, notify=notify) as writing:
         if writing.done.n_users:
             notify(f"{writing.done.n_users:,} users were written before; going on after them")
