@@ -41,6 +41,7 @@ def shop() -> dict[str, Artifact]:
             "group": Categories.of([f"g{n % 10 if n % 7 else 0}" for n in range(N_ITEMS)]),
             "price": Numbers(np.arange(N_ITEMS, dtype=float)),
             "labels": Tags.of([["fair"] if n % 3 else [] for n in range(N_ITEMS)]),
+            "about": Categories.of(["a category in so many words that no chip holds it"] * N_ITEMS),
         },
     )
     model = model.with_items(table).with_card({"members": MEMBERS})

@@ -2,7 +2,8 @@
 
 import { element } from "./elements.js";
 
-const MOST_SHOWN = 4;
+const MOST_SHOWN = 6;
+const LONGEST_CHIP = 30;
 const MOST_TAGS = 2;
 
 export const nameOf = (item) => item.item_name || String(item.item_id);
@@ -31,7 +32,7 @@ export function chips(item) {
     if (typeof value === "number") {
       return [chip(name, `${name} ${value.toLocaleString("en", { maximumFractionDigits: 2 })}`)];
     }
-    return value ? [chip(name, value)] : [];
+    return value && value.length <= LONGEST_CHIP ? [chip(name, value)] : [];
   });
 }
 
