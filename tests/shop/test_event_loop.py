@@ -99,8 +99,12 @@ def test_an_event_that_no_table_can_hold_is_set_aside_and_holds_nobody_up(
     queue.xadd("events", {"user": "bo\0b", "item": "tea", "kind": "purchase"})
     queue.execute_command("XADD", "events", "*", "user", b"\xff", "item", "tea", "kind", "view")
     with worker(queue_url, database):
-        wait_for(lambda: queue.exists("events:refused") and queue.xlen("events:refused") == 2)
-        wait_for(lambda: postgres.execute("SELECT user_id FROM events", database) == [("\ufffd",)])
+        wait_for(lambda: bool(queue.xlen("events") == 3 and queue.xinfo_groups("events")))
+        wait_for(lambda: queue.xinfo_groups("events")[0]["lag"] == 0)
+        wait_for(lambda: queue.xpending("events", "warehouse")["pending"] == 0)
+    assert postgres.execute("SELECT user_id, item_id FROM events", database) == [("\ufffd", "tea")]
+    refused = [fields["user"] for _, fields in queue.xrange("events:refused")]
+    assert refused == ["bob", "bo\0b"]
 
 
 def test_a_model_is_fitted_to_the_table(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -36,7 +37,7 @@ _TEXTUAL: tuple[Kind, ...] = ("category", "text")
 
 
 @dataclass(frozen=True)
-class Condition:
+class Condition(ABC):
     """What is asked of one column; `at` is where its name stands in the text of the expression."""
 
     column: str
@@ -48,13 +49,13 @@ class Condition:
         return ()
 
     @property
+    @abstractmethod
     def asked(self) -> str:
         """The condition behind the name of the column, in the one form that it has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def mask(self, table: Attributes) -> Mask:
         """Which rows answer it with yes."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return f"{quoted_name(self.column)} {self.asked}"
