@@ -26,7 +26,11 @@ def test_everything_at_once_fails_no_valid_request() -> None:
     assert all(of["answered"] for of in kinds)
     assert found["must_hold"]["faults_of_malformed_and_slow"] == 0, found["malformed_and_slow"]
     assert found["faults_in_the_log"] == 0
-    assert found["must_hold"]["memory_growth_percent"] < 15, found["timeline"]
+    # three minutes have few readings, and some fall where a swap still holds two models: only
+    # what leaks raises the lowest of them
+    held = [row["resident_mb"] for row in found["timeline"]]
+    middle = len(held) // 2
+    assert min(held[middle:]) < 1.15 * min(held[1:middle]), held
     assert found["updates"]["done"] >= 5
     assert found["updates"]["versions_seen"] >= 3  # and clients have had answers from each
     assert {*found["requests"][PLAIN]} >= {"user", "history", "search"}
