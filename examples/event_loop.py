@@ -1,6 +1,6 @@
 """Events of a shop: from a Redis stream into PostgreSQL, each exactly once in the table.
 
-The pages of the shop say what happened with one `XADD`, which takes a fraction of a millisecond:
+The pages of the shop say what happened with one `XADD`:
 
     XADD events * user ada item tea kind purchase variant b model 9f2c1f0b6f5d4c3a
 
