@@ -70,6 +70,7 @@ def describe_machine(device: str) -> dict[str, Any]:
         "processor": _processor(),
         "cores": os.cpu_count(),
         "memory_gib": _memory_gib(),
+        "blas": _blas(),
         "system": f"{platform.system()} {platform.machine()}",
         "device": device,
     }
@@ -220,6 +221,17 @@ def _processor() -> str:
         return platform.processor()
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     return next(names, platform.processor())
+
+
+def _blas() -> str:
+    """numpy's BLAS and the processor it takes this one for, by which times differ twofold."""
+    import numpy  # noqa: F401 - loads it
+    from threadpoolctl import threadpool_info
+
+    loaded: list[dict[str, Any]] = threadpool_info()
+    found = [one for one in loaded if one["user_api"] == "blas"]
+    names = (f"{one['internal_api']} {one.get('architecture') or ''}".strip() for one in found)
+    return next(names, "unknown")
 
 
 def _memory_gib() -> float | None:

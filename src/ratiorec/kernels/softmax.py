@@ -19,6 +19,7 @@ from torch import Tensor
 
 from ratiorec.kernels.blocks import cut, for_each_block
 from ratiorec.kernels.pointwise import require_triton, triton_hindrance
+from ratiorec.kernels.products import add_product, multiply
 from ratiorec.shapes import ItemFactors, PerUser, Scalar, UserFactors
 
 
@@ -92,13 +93,13 @@ class _SoftmaxPass:
         users, matrix = self.users[block], self._matrix(self.waiting.index(block))
         largest = users.new_full((len(users),), -torch.inf)
         for tile in self.tiles:
-            scores = torch.mm(self.items[tile], users.T, out=matrix[tile])
+            scores = multiply(self.items[tile], users.T, out=matrix[tile])
             largest = torch.maximum(largest, scores.amax(0))
         total, to_users = users.new_zeros(len(users)), torch.zeros_like(users)
         for tile in self.tiles:
             at_tile = matrix[tile].sub_(largest).exp_()
             total += at_tile.sum(0)
-            to_users.addmm_(at_tile.T, self.items[tile])
+            add_product(to_users, at_tile.T, self.items[tile])
         torch.add(largest, total.log(), out=self.value[block])
         share = (self.weights[block] / total).unsqueeze(-1)
         torch.mul(to_users, share, out=self.to_users[block])
@@ -107,7 +108,9 @@ class _SoftmaxPass:
     def one_tile_of_items(self, tile: slice) -> None:
         """What the waiting blocks add to the gradient by these items."""
         for place, block in enumerate(self.waiting):
-            self.to_items[tile].addmm_(self._matrix(place)[tile], self._scaled_users[block])
+            add_product(
+                self.to_items[tile], self._matrix(place)[tile], self._scaled_users[block]
+            )
 
     def _matrix(self, place: int) -> Tensor:
         """Of a waiting block: all items by the block's users."""

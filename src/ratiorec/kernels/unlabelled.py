@@ -20,6 +20,7 @@ from torch import Tensor
 
 from ratiorec.kernels.blocks import cut, for_each_block
 from ratiorec.kernels.pointwise import Generator, Link, require_triton, triton_hindrance
+from ratiorec.kernels.products import add_product, multiply
 from ratiorec.shapes import ItemFactors, PerItem, PerUser, Scalar, UserFactors
 
 
@@ -171,11 +172,11 @@ class _Pass:
         to_users = torch.zeros_like(users)
         for tile in self.tiles:
             items, at_tile = self.items[tile], gradient[tile]
-            torch.mm(items, users.T, out=at_tile)
+            multiply(items, users.T, out=at_tile)
             weight, loss = self._differentiate(at_tile, block, tile, self._rooms[place])
             total_weight += weight
             total_loss += loss
-            to_users.addmm_(at_tile.T, items)
+            add_product(to_users, at_tile.T, items)
         normaliser = self.term.normaliser(total_weight)
         value = torch.div(total_loss, normaliser, out=self.value[block])
         share = (value > self.bound[block]) / (len(self.users) * normaliser)  # g_u/Z_u
@@ -185,7 +186,9 @@ class _Pass:
     def one_tile_of_items(self, tile: slice) -> None:
         """What the waiting blocks add to the gradient by these items."""
         for place, block in enumerate(self.waiting):
-            self.to_items[tile].addmm_(self._gradient(place)[tile], self._scaled_users[block])
+            add_product(
+                self.to_items[tile], self._gradient(place)[tile], self._scaled_users[block]
+            )
 
     def _differentiate(
         self, scores: Tensor, block: slice, tile: slice, rooms: Tensor
@@ -211,7 +214,7 @@ class _Pass:
         first = self.term.first
         if first is None:
             return None
-        scores = torch.mm(first.items[tile], first.users[block].T, out=room)
+        scores = multiply(first.items[tile], first.users[block].T, out=room)
         return first.link.ratio(scores, out=room)
 
     def _gradient(self, place: int) -> Tensor:
