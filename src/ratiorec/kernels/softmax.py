@@ -108,9 +108,7 @@ class _SoftmaxPass:
     def one_tile_of_items(self, tile: slice) -> None:
         """What the waiting blocks add to the gradient by these items."""
         for place, block in enumerate(self.waiting):
-            add_product(
-                self.to_items[tile], self._matrix(place)[tile], self._scaled_users[block]
-            )
+            add_product(self.to_items[tile], self._matrix(place)[tile], self._scaled_users[block])
 
     def _matrix(self, place: int) -> Tensor:
         """Of a waiting block: all items by the block's users."""

@@ -186,9 +186,7 @@ class _Pass:
     def one_tile_of_items(self, tile: slice) -> None:
         """What the waiting blocks add to the gradient by these items."""
         for place, block in enumerate(self.waiting):
-            add_product(
-                self.to_items[tile], self._gradient(place)[tile], self._scaled_users[block]
-            )
+            add_product(self.to_items[tile], self._gradient(place)[tile], self._scaled_users[block])
 
     def _differentiate(
         self, scores: Tensor, block: slice, tile: slice, rooms: Tensor
