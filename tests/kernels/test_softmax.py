@@ -108,7 +108,7 @@ def test_the_kth_best_score_is_that_of_the_sorted_list(n_items: int, k: int, til
     users, items, _ = draw(5, n_items, 3)
     ranked = (users @ items.T).sort(-1, descending=True).values
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(softmax, "ON_CPU", TiledSoftmax(2, tile))
+        patch.setattr(softmax, "CACHE_SIZED", TiledSoftmax(2, tile))
         found = kth_best_score(users, items, k)
     torch.testing.assert_close(found, ranked[:, min(k, n_items) - 1], rtol=1e-12, atol=0)
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ratiorec.kernels import tiles
 from ratiorec.kernels import unlabelled as module
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS
@@ -57,9 +58,9 @@ def with_threads(n_threads: int, backend: Tiled, given: Problem) -> Unlabelled:
 )
 def test_the_number_of_threads_changes_no_bit(backend: Tiled, n_users: int, n_items: int) -> None:
     given = problem(n_users, n_items, dimension=19)
-    one, two, three = (with_threads(n, backend, given) for n in (1, 2, 3))
+    one, *others = (with_threads(n, backend, given) for n in (1, 2, 3, 6))
     assert 0 < (one.to_users.abs().sum(-1) > 0).sum() < n_users, "some users must be held"
-    for other in (two, three):
+    for other in others:
         assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -78,6 +79,19 @@ def test_sizes_beside_the_borders_of_its_tiles_equal_whole_matrices(
     given = problem(n_users, n_items, dimension=3)
     for found, wanted in zip(tiled(*given), reference(*given), strict=True):
         assert (found - wanted).norm() <= 1e-5 * wanted.norm()
+
+
+@pytest.mark.parametrize(
+    ("n_threads", "most_waiting", "wanted"), [(1, 2**28, 4), (6, 2**28, 6), (6, 5 * 64 * 90, 5)]
+)
+def test_every_thread_has_a_block_as_far_as_memory_goes(
+    n_threads: int, most_waiting: int, wanted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiles, "_MOST_WAITING", most_waiting)
+    at_a_time: list[int] = []
+    monkeypatch.setattr(tiles, "for_each_block", lambda work, blocks: at_a_time.append(len(blocks)))
+    with_threads(n_threads, CACHE_SIZED, problem(64 * 60, 90))
+    assert at_a_time[0] == wanted
 
 
 class LargestStorage(TorchDispatchMode):

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 _workers: ContextVar[ThreadPoolExecutor | None] = ContextVar("workers", default=None)
-_inside: ContextVar[bool] = ContextVar("inside", default=False)
+_n_threads: ContextVar[int] = ContextVar("n_threads", default=0)  # 0 outside
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def deterministic_threads() -> Iterator[None]:
     a small one takes. Inside another one it changes nothing. torch is left alone where nobody has
     imported it.
     """
-    if _inside.get():
+    if _n_threads.get():
         yield
         return
     from threadpoolctl import threadpool_limits
@@ -51,12 +51,12 @@ def deterministic_threads() -> Iterator[None]:
         _one_thread_of_torch(),
         ThreadPoolExecutor(n_threads, initializer=_without_gradients) as pool,
     ):
-        tokens = _workers.set(pool if n_threads > 1 else None), _inside.set(True)
+        tokens = _workers.set(pool if n_threads > 1 else None), _n_threads.set(n_threads)
         try:
             yield
         finally:
             _workers.reset(tokens[0])
-            _inside.reset(tokens[1])
+            _n_threads.reset(tokens[1])
 
 
 @contextmanager
@@ -78,6 +78,11 @@ def _without_gradients() -> None:
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
         torch.set_grad_enabled(False)
+
+
+def n_at_a_time() -> int:
+    """How many blocks `for_each_block` works on together."""
+    return max(1, _n_threads.get())
 
 
 def cut(n: int, size: int) -> list[slice]:

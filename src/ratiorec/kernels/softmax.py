@@ -1,16 +1,15 @@
 """The softmax over all items: each user's log-sum-exp with its gradient, and the k-th best score.
 
-Three backends give the same value and gradient: the reference (whole matrices), the tiled one,
-and Triton's kernels. The tiled one scores a block of users against all items, tile by tile; the
-probabilities take the place of the scores, and go into both gradients. A few blocks wait at a
-time, in buffers that are used again: nothing else is larger than the vectors themselves.
+Three backends give the same value and gradient: the reference (whole matrices), the tiled one, and
+Triton's kernels. In a tile the probabilities take the place of the scores, and go into both
+gradients.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
@@ -19,7 +18,7 @@ from torch import Tensor
 
 from ratiorec.kernels.blocks import cut, for_each_block
 from ratiorec.kernels.pointwise import require_triton, triton_hindrance
-from ratiorec.kernels.products import add_product, multiply
+from ratiorec.kernels.tiles import FOR_A_GPU, TiledPass, Tiles, add_product, multiply
 from ratiorec.shapes import ItemFactors, PerUser, Scalar, UserFactors
 
 
@@ -48,49 +47,26 @@ def reference(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTo
 
 
 @dataclass(frozen=True)
-class TiledSoftmax:
-    """How many users make a block, items a tile, and how many blocks wait together.
-
-    The sums do not depend on the number of threads: blocks and tiles are cut by size alone, and
-    an item's gradient is added up by one thread at a time, block after block.
-    """
-
-    n_users: int = 64
-    n_items: int = 2048
-    n_blocks: int = 4
+class TiledSoftmax(Tiles):
+    """One pass over tiles of users and items."""
 
     @torch.no_grad()
     def __call__(self, users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
-        work = _SoftmaxPass(self, users, items, weights)
-        blocks = cut(len(users), self.n_users)
-        for start in range(0, len(blocks), self.n_blocks):
-            work.waiting = blocks[start : start + self.n_blocks]
-            for_each_block(work.one_block_of_users, work.waiting)
-            for_each_block(work.one_tile_of_items, work.tiles)
-        return LogTotals(work.value, work.to_users, work.to_items)
+        return LogTotals(*_Pass(self, users, items, weights).run())
 
 
-class _SoftmaxPass:
-    """One pass, with its buffers; matrices have a row for every item and a column for every user.
-
-    So a tile's rows lie together for both products with the probabilities.
-    """
+class _Pass(TiledPass):
+    """The pass of the totals."""
 
     def __init__(
-        self, sizes: TiledSoftmax, users: UserFactors, items: ItemFactors, weights: PerUser
+        self, sizes: Tiles, users: UserFactors, items: ItemFactors, weights: PerUser
     ) -> None:
-        self.users, self.items, self.weights = users, items, weights
-        self.tiles = cut(len(items), sizes.n_items)
-        self.waiting: list[slice] = []
-        self.value = users.new_empty(len(users))
-        self.to_users, self.to_items = torch.empty_like(users), torch.zeros_like(items)
-        self._scaled_users = torch.empty_like(users)  # w_u/Z_u · e_u
-        n_blocks = min(sizes.n_blocks, -(-len(users) // sizes.n_users))
-        self._room = users.new_empty(n_blocks, len(items) * min(sizes.n_users, len(users)))
+        super().__init__(sizes, users, items)
+        self.weights = weights
 
     def one_block_of_users(self, block: slice) -> None:
         """log Z_u, its gradient by users, and exp(s − max) in the place of the scores."""
-        users, matrix = self.users[block], self._matrix(self.waiting.index(block))
+        users, matrix = self.users[block], self.matrix(block)
         largest = users.new_full((len(users),), -torch.inf)
         for tile in self.tiles:
             scores = multiply(self.items[tile], users.T, out=matrix[tile])
@@ -101,29 +77,17 @@ class _SoftmaxPass:
             total += at_tile.sum(0)
             add_product(to_users, at_tile.T, self.items[tile])
         torch.add(largest, total.log(), out=self.value[block])
-        share = (self.weights[block] / total).unsqueeze(-1)
+        share = (self.weights[block] / total).unsqueeze(-1)  # w_u/Z_u
         torch.mul(to_users, share, out=self.to_users[block])
-        torch.mul(users, share, out=self._scaled_users[block])
-
-    def one_tile_of_items(self, tile: slice) -> None:
-        """What the waiting blocks add to the gradient by these items."""
-        for place, block in enumerate(self.waiting):
-            add_product(self.to_items[tile], self._matrix(place)[tile], self._scaled_users[block])
-
-    def _matrix(self, place: int) -> Tensor:
-        """Of a waiting block: all items by the block's users."""
-        block = self.waiting[place]
-        n_items, n_users = len(self.items), block.stop - block.start
-        return self._room[place, : n_items * n_users].view(n_items, n_users)
+        torch.mul(users, share, out=self.scaled_users[block])
 
 
-ON_CPU = TiledSoftmax()
-LARGE = TiledSoftmax(n_users=1024, n_items=16384, n_blocks=1)  # a GPU wants few, large tiles
+CACHE_SIZED, LARGE = TiledSoftmax(), TiledSoftmax(*astuple(FOR_A_GPU))
 
 
 def tiled(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
     """In tiles that suit the device."""
-    return (ON_CPU if users.device.type == "cpu" else LARGE)(users, items, weights)
+    return (CACHE_SIZED if users.device.type == "cpu" else LARGE)(users, items, weights)
 
 
 def automatic(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
@@ -184,7 +148,7 @@ class _WeightedLogTotals(torch.autograd.Function):
 def kth_best_score(users: UserFactors, items: ItemFactors, k: int) -> PerUser:
     """The k-th largest score of every user over all items; the least one where there are fewer."""
     best = users.new_empty(len(users))
-    sizes = ON_CPU if users.device.type == "cpu" else LARGE
+    sizes = CACHE_SIZED if users.device.type == "cpu" else LARGE
 
     def one_block(block: slice) -> None:
         kept = users.new_empty(block.stop - block.start, 0)

@@ -1,26 +1,22 @@
 """The unlabelled term of a loss: what it is made of, its backends, and its gradient for autograd.
 
-Three backends give the same value and gradient: the reference (whole matrices), the tiled one,
-and Triton's kernels. The tiled one makes one pass over blocks of users, tile by tile of
-candidates. A block's gradient by scores waits until the block's Z_u is known, and then goes into
-both gradients. A few blocks wait at a time, in buffers that are used again: nothing else is larger
-than the vectors themselves.
+Three backends give the same value and gradient: the reference (whole matrices), the tiled one, and
+Triton's kernels. Value and gradient come from one pass.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from ratiorec.kernels.blocks import cut, for_each_block
 from ratiorec.kernels.pointwise import Generator, Link, require_triton, triton_hindrance
-from ratiorec.kernels.products import add_product, multiply
+from ratiorec.kernels.tiles import FOR_A_GPU, TiledPass, Tiles, add_product, front, multiply
 from ratiorec.shapes import ItemFactors, PerItem, PerUser, Scalar, UserFactors
 
 
@@ -114,86 +110,53 @@ def reference(
 
 
 @dataclass(frozen=True)
-class Tiled:
-    """How many users make a block, candidates a tile, and how many blocks wait together.
-
-    The sums do not depend on the number of threads: blocks and tiles are cut by size alone, and
-    a candidate's gradient is added up by one thread at a time, block after block.
-    """
-
-    n_users: int = 64
-    n_items: int = 2048
-    n_blocks: int = 4
+class Tiled(Tiles):
+    """One pass over tiles of users and candidates."""
 
     @torch.no_grad()
     def __call__(
         self, users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
     ) -> Unlabelled:
-        work = _Pass(self, users, items, term, bound)
-        blocks = cut(len(users), self.n_users)
-        for start in range(0, len(blocks), self.n_blocks):
-            work.waiting = blocks[start : start + self.n_blocks]
-            for_each_block(work.one_block_of_users, work.waiting)
-            for_each_block(work.one_tile_of_items, work.tiles)
-        return Unlabelled(work.value, work.to_users, work.to_items)
+        return Unlabelled(*_Pass(self, users, items, term, bound).run())
 
 
-class _Pass:
-    """One pass, with its buffers; matrices have a row for every item and a column for every user.
-
-    So a tile's rows lie together for both products with the gradient.
-    """
+class _Pass(TiledPass):
+    """The pass of one term."""
 
     def __init__(
         self,
-        sizes: Tiled,
+        sizes: Tiles,
         users: UserFactors,
         items: ItemFactors,
         term: UnlabelledTerm,
         bound: PerUser,
     ) -> None:
-        self.users, self.items, self.term, self.bound = users, items, term, bound
-        self.sizes = sizes
-        self.tiles = cut(len(items), sizes.n_items)
-        self.waiting: list[slice] = []
-        self.value = users.new_empty(len(users))
-        self.to_users, self.to_items = torch.empty_like(users), torch.zeros_like(items)
-        self._scaled_users = torch.empty_like(users)  # g_u/Z_u · e_u
-        n_blocks = min(sizes.n_blocks, -(-len(users) // sizes.n_users))
+        super().__init__(sizes, users, items)
+        self.term, self.bound = term, bound
         n_users, n_items = min(sizes.n_users, len(users)), min(sizes.n_items, len(items))
-        self._gradients = users.new_empty(n_blocks, len(items) * n_users)
-        self._rooms = users.new_empty(n_blocks, 3, n_items * n_users)
+        self._rooms = users.new_empty(self.n_blocks, 3, n_items * n_users)
 
     def one_block_of_users(self, block: slice) -> None:
         """R±_u, its gradient by users, and by scores but for the factor g_u/Z_u."""
-        place = self.waiting.index(block)
-        users, gradient = self.users[block], self._gradient(place)
+        users, gradient = self.users[block], self.matrix(block)
         total_weight, total_loss = users.new_zeros(2, len(users))
         to_users = torch.zeros_like(users)
         for tile in self.tiles:
-            items, at_tile = self.items[tile], gradient[tile]
-            multiply(items, users.T, out=at_tile)
-            weight, loss = self._differentiate(at_tile, block, tile, self._rooms[place])
+            at_tile = multiply(self.items[tile], users.T, out=gradient[tile])
+            weight, loss = self._differentiate(at_tile, block, tile)
             total_weight += weight
             total_loss += loss
-            add_product(to_users, at_tile.T, items)
+            add_product(to_users, at_tile.T, self.items[tile])
         normaliser = self.term.normaliser(total_weight)
         value = torch.div(total_loss, normaliser, out=self.value[block])
         share = (value > self.bound[block]) / (len(self.users) * normaliser)  # g_u/Z_u
         torch.mul(to_users, share.unsqueeze(-1), out=self.to_users[block])
-        torch.mul(users, share.unsqueeze(-1), out=self._scaled_users[block])
+        torch.mul(users, share.unsqueeze(-1), out=self.scaled_users[block])
 
-    def one_tile_of_items(self, tile: slice) -> None:
-        """What the waiting blocks add to the gradient by these items."""
-        for place, block in enumerate(self.waiting):
-            add_product(self.to_items[tile], self._gradient(place)[tile], self._scaled_users[block])
-
-    def _differentiate(
-        self, scores: Tensor, block: slice, tile: slice, rooms: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def _differentiate(self, scores: Tensor, block: slice, tile: slice) -> tuple[Tensor, Tensor]:
         """Σ w⁻ and Σ w⁻ℓ± of the tile; w⁻ℓ±′link′ takes the place of the scores (theory: R4)."""
-        term = self.term
-        for_ratio, for_slope, spare = (_front(room, scores.shape) for room in rooms)
+        term, rooms = self.term, self._rooms[self.waiting.index(block)]
+        for_ratio, for_slope, spare = (front(room, scores.shape) for room in rooms)
         ratio, slope = term.link.with_slope(scores, out=(for_ratio, for_slope))
         weight = unlabelled_weight(
             term.candidates[tile].unsqueeze(-1),
@@ -215,20 +178,8 @@ class _Pass:
         scores = multiply(first.items[tile], first.users[block].T, out=room)
         return first.link.ratio(scores, out=room)
 
-    def _gradient(self, place: int) -> Tensor:
-        """Of a waiting block: all items by the block's users."""
-        block = self.waiting[place]
-        return _front(self._gradients[place], (len(self.items), block.stop - block.start))
 
-
-def _front(room: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """The first entries of a buffer as a matrix; the last block and tile may be smaller."""
-    n_rows, n_columns = shape
-    return room[: n_rows * n_columns].view(n_rows, n_columns)
-
-
-CACHE_SIZED = Tiled()
-LARGE = Tiled(n_users=1024, n_items=16384, n_blocks=1)  # a GPU wants few, large tiles
+CACHE_SIZED, LARGE = Tiled(), Tiled(*astuple(FOR_A_GPU))
 
 
 def tiled(
