@@ -275,15 +275,32 @@ def test_cold_items_are_judged_by_a_model_trained_without_them(
         (["--cold-items", "1.5", "--data", "DATA"], "--cold-items"),
         (["--cold-items", "0.2", "--data", "DATA", "--against", "other"], "--against"),
         (["--cold-items", "0.2", "--data", "DATA", "--per-user", "f.csv"], "--per-user"),
+        (["--test", "DATA", "--half-life", "30d"], "--half-life"),
+        (["--test", "DATA", "--repeats", "sum"], "--repeats"),
     ],
 )
-def test_what_has_no_meaning_for_cold_items_is_refused(
+def test_what_has_no_meaning_with_or_without_cold_items_is_refused(
     cli: CommandLine, described: Path, clicks: Path, more: list[str], where: str
 ) -> None:
     words = [str(clicks) if word == "DATA" else word for word in more]
     if "--against" in words:
         words[words.index("other")] = str(described)
     assert f"where: {where}" in cli("evaluate", described, *words).refusal
+
+
+def test_cold_items_are_held_out_of_the_weights_that_the_model_was_trained_on(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{u},i{i},2026-01-{1 + u % 9:02d}" for u in range(30) for i in rng.choice(12, 5)]
+    log, table = tmp_path / "log.csv", tmp_path / "items.csv"
+    log.write_text("\n".join(["user,item,time", *rows]))
+    table.write_text("item,colour\n" + "".join(f"i{i},c{i % 3}\n" for i in range(12)))
+    how = ("--half-life", "3d", "--repeats", "sum")
+    cli("fit", log, *how, "--items", table, "--preset", "item-knn", "-o", tmp_path / "m")
+    judged = ("evaluate", tmp_path / "m", "--data", log, "--cold-items", 0.3)
+    assert "not the weights" in cli(*judged).err
+    assert "not the weights" not in cli(*judged, *how).err
 
 
 def test_cold_items_need_attributes(cli: CommandLine, model: Path, clicks: Path) -> None:

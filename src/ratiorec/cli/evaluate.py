@@ -60,7 +60,7 @@ def evaluate(
     max_seconds: Annotated[
         float | None, typer.Option(help="Time for the training that --cold-items needs.")
     ] = None,
-    source: o.EventSource,
+    source: o.NewPairsSource,
     json: o.Json = False,
 ) -> None:
     """Judge a model on held-out pairs, with 95 % intervals.
@@ -82,6 +82,7 @@ def evaluate(
         pairs = o.load_data(_required(data), _as_for_training(source)).train
         _print_cold_items(_judged_cold_items(artifact, pairs, cold_items, ks, max_seconds), json)
         return
+    _refuse_without_cold_items(source)
     rival = None if against is None else Artifact.load(against)
     if test is None and data is None:
         pairs = _own_test_part(artifact, source)
@@ -113,7 +114,20 @@ def _refuse_beside_cold_items(**given: Path | None) -> None:
         )
 
 
-def _as_for_training(source: o.EventSource) -> o.WeightedSource:
+def _refuse_without_cold_items(source: o.NewPairsSource) -> None:
+    """Refuse what decides only how much a pair counts in training."""
+    names = ("timestamp_column", "half_life", "repeats")
+    if given := [name for name in names if getattr(source, name) is not None]:
+        option = "--" + given[0].replace("_", "-")
+        raise ConfigError(
+            "a held-out pair has no weight",
+            where=option,
+            found=f"{option} without --cold-items",
+            wanted="no such option, or --cold-items, which trains a model anew",
+        )
+
+
+def _as_for_training(source: o.NewPairsSource) -> o.WeightedSource:
     """The same source, its weights and times found as `fit` finds them."""
     return o.WeightedSource(**{one.name: getattr(source, one.name) for one in fields(source)})
 
@@ -142,7 +156,7 @@ def _judged_cold_items(
     from ratiorec.training.fit import FitOptions
 
     if model.card.get("data", {}).get("sha256") != pairs.sha256:
-        o.say("note: --data are not the pairs that the model was trained on")
+        o.say("note: --data are not the pairs, or not the weights, that the model was trained on")
     table = model.item_table.take(model.items.indices(pairs.items.ids, on_unknown="skip"))
     report = evaluate_cold_items(
         pairs,
