@@ -51,6 +51,19 @@ def test_a_filter_is_written_out_or_named(cli: CommandLine, model: Path, shop: A
     assert cli(*words, "--filter", "@cheap_tea", "--filters", "filters.toml").json == expected
 
 
+def test_a_boost_uses_the_names_of_filters(
+    cli: CommandLine, model: Path, shop: Artifact, tmp_path: Path
+) -> None:
+    (tmp_path / "lift.toml").write_text("[home.boosts]\n'@cheap_tea' = 50\n")
+    user = shop.users.ids[0]
+    rules = Rules(boosts={CHEAP_TEA: 50})
+    expected = {"recommendations": shop.recommend([user], 6, rules=rules).to_dicts()}
+    assert expected != {"recommendations": shop.recommend([user], 6).to_dicts()}
+    words = ("recommend", model, "--user", user, "-k", 6, "--json", "--rules", "lift.toml")
+    assert cli(*words, "--filters", "filters.toml").json == expected
+    assert "@cheap_tea" in cli(*words).refusal
+
+
 def test_rules_are_a_set_of_a_file_with_or_without_a_strength(
     cli: CommandLine, model: Path, shop: Artifact
 ) -> None:

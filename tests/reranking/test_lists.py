@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from dataclasses import replace
 from typing import Any
@@ -145,6 +146,21 @@ def test_a_boost_lifts_what_a_head_would_not_hold() -> None:
     found = model.recommend(["user3"], 1200, rules=Rules(boosts={f"price = {price:g}": 1000}))
     n_equal = int((model.item_table.columns["price"].values == price).sum())
     assert lowest in found.answer_ids[:n_equal]
+
+
+def test_a_boost_is_written_as_a_filter_is(shop: Artifact) -> None:
+    first, second = shop.items.ids[:2].tolist()
+    plain = shop.recommend(["user3"], 45, exclude_seen=False, rules=Rules(boosts={"price < 30": 2}))
+    cheap, dear = (shop.with_filters({"cheap": f"price < {price}"}) for price in (30, 60))
+    by_name = Rules(boosts={"@cheap": 2})
+    found = cheap.recommend(["user3"], 45, exclude_seen=False, rules=by_name)
+    assert found.to_dicts() == plain.to_dicts()
+    # another meaning of the name is another list, whatever the model has kept of the first
+    other = dear.recommend(["user3"], 45, exclude_seen=False, rules=by_name)
+    assert other.to_dicts() != plain.to_dicts()
+    text = f"id in [{json.dumps(first)}, {json.dumps(second)}]"
+    lifted = shop.recommend(["user3"], 2, exclude_seen=False, rules=Rules(boosts={text: 1000}))
+    assert set(lifted.answer_ids.tolist()) == {first, second}
 
 
 def test_of_equal_scores_the_boosted_come_first() -> None:

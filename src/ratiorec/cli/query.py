@@ -13,6 +13,7 @@ from ratiorec.errors import ConfigError
 
 if TYPE_CHECKING:
     from ratiorec.catalogue.expressions import Expression
+    from ratiorec.catalogue.filters import Filters
     from ratiorec.model.artifact import Artifact
     from ratiorec.model.query import Query
     from ratiorec.reranking.rules import Rules
@@ -43,42 +44,42 @@ class ListGroup:
 
     def query(self, artifact: Artifact) -> Query:
         """The query, once the items of the model can answer it."""
+        from ratiorec.catalogue.filters import read_filters
         from ratiorec.model.query import Query
 
         attributes = o.words(self.attributes or "")
         artifact.item_table.asked_for(attributes, where="--attributes")
-        query = Query(
+        named = artifact.with_filters(read_filters(self.filters) if self.filters else {})
+        return Query(
             k=_list_length(self.k, len(artifact.items)),
             allow=o.read_lines(self.allow) if self.allow else None,
             deny=o.read_lines(self.deny) if self.deny else None,
-            filter=self._filter(artifact),
-            rules=self._rules(),
+            filter=self._filter(named.filters),
+            rules=self._rules(named),
             attributes=attributes,
         )
-        if query.rules is not None:
-            self._require_use(artifact, query.rules)
-        return query
 
-    def _require_use(self, artifact: Artifact, rules: Rules) -> None:
-        """Refuse rules that the items are of no use to before anything is ranked."""
-        try:
-            artifact.shelf.reranker(rules, 1, artifact.seen)
-        except ConfigError as error:
-            error.where = f"--rules {self.rules}, {error.where}"
-            raise
-
-    def _filter(self, artifact: Artifact) -> Expression | None:
+    def _filter(self, filters: Filters) -> Expression | None:
         """The expression without names, which are known to nobody but this command."""
         from ratiorec.catalogue.expressions import Expression
-        from ratiorec.catalogue.filters import read_filters
 
-        named = read_filters(self.filters) if self.filters else {}
-        filters = artifact.with_filters(named).filters
         if self.filter is None:
             return None
         return filters.check(Expression.parse(self.filter, where="--filter"))
 
-    def _rules(self) -> Rules | None:
+    def _rules(self, named: Artifact) -> Rules | None:
+        """The rules without names, once the items are of use to them."""
+        rules = self._chosen_rules()
+        if not rules:
+            return None
+        try:
+            named.shelf.reranker(rules, 1, named.seen)
+        except ConfigError as error:
+            error.where = f"--rules {self.rules}, {error.where}"
+            raise
+        return rules.with_boosts(named.filters.check)
+
+    def _chosen_rules(self) -> Rules:
         from ratiorec.reranking.rules import Rules, named_rules, read_rules
 
         sets = read_rules(self.rules) if self.rules else {}

@@ -183,6 +183,7 @@ class Artifact:
         other = copy(self)  # with all that has been made of it
         filters = Filters.of(self.items, self.item_table, named)
         object.__setattr__(other, "filters", filters)
+        vars(other).pop("shelf", None)  # which asks the filters
         return other
 
     def with_card(self, card: Mapping[str, Any]) -> Artifact:
@@ -418,7 +419,7 @@ class Artifact:
     @cached_property
     def shelf(self) -> Shelf:
         """What rules for lists ask about the items."""
-        return Shelf(self.scorer, self.items, self.item_table, self.seen)
+        return Shelf(self.scorer, self.filters, self.seen)
 
     @cached_property
     def popularity(self) -> NDArray[np.float32]:

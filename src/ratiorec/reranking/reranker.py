@@ -10,10 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.columns import Categories
-from ratiorec.catalogue.expressions import Expression
-from ratiorec.data.vocabulary import Vocabulary
+from ratiorec.catalogue.filters import Filters
 from ratiorec.reranking.greedy import (
     Calibrated,
     Diverse,
@@ -27,7 +25,7 @@ from ratiorec.reranking.greedy import (
 )
 from ratiorec.reranking.groups import Groups, grouped_by
 from ratiorec.reranking.likeness import ByUsers, ByVectors, Likeness
-from ratiorec.reranking.rules import Named, Rules, pairs
+from ratiorec.reranking.rules import Named, Rules, boost_of, pairs
 from ratiorec.scorers import FloatMatrix, Indices, StoredScorer
 from ratiorec.scorers.scorer import Pairs
 from ratiorec.scorers.topk import TopK, top_k
@@ -53,8 +51,7 @@ class Shelf:
     """What rules ask about the items of a model; what is made of it once is kept."""
 
     scorer: StoredScorer
-    items: Vocabulary
-    table: Attributes
+    filters: Filters  # what boosts may ask of the items
     histories: Pairs
     _groups: dict[str, Groups] = field(default_factory=dict)
     _shifts: dict[Boosts, NDArray[np.float32]] = field(default_factory=dict)
@@ -62,7 +59,7 @@ class Shelf:
     def groups(self, name: str, *, where: str) -> Groups:
         """The groups of an attribute."""
         if name not in self._groups:
-            self._groups[name] = grouped_by(self.table.columns, name, where=where)
+            self._groups[name] = grouped_by(self.filters.table.columns, name, where=where)
         return self._groups[name]
 
     def shift(self, boosts: Boosts) -> NDArray[np.float32]:
@@ -70,11 +67,10 @@ class Shelf:
         if boosts not in self._shifts:
             if len(self._shifts) >= _MOST_SHIFTS:
                 self._shifts.clear()
-            parts = [
-                strength * Expression.parse(text, where="rules.boosts").mask(self.table)
-                for text, strength in boosts
-            ]
-            self._shifts[boosts] = np.sum(parts, axis=0).astype(np.float32)
+            total = np.zeros(len(self.filters.items))
+            for text, strength in boosts:
+                total[self.filters.kept(boost_of(text))] += strength
+            self._shifts[boosts] = total.astype(np.float32)
         return self._shifts[boosts]
 
     @cached_property
@@ -82,7 +78,7 @@ class Shelf:
         """By the model's vectors, or by the users of items in a model without vectors."""
         vectors: FloatMatrix | None = getattr(self.scorer, "item_vectors", None)
         if vectors is None:
-            return ByUsers(self.histories, len(self.items))
+            return ByUsers(self.histories, len(self.filters.items))
         return ByVectors(vectors)
 
     def reranker(
@@ -96,7 +92,7 @@ class Shelf:
             ConfigError: A rule names an attribute that is not there, or is of no use to it.
         """
         pinned = [(place, item) for place, item in pairs(rules.pins) if place <= k]
-        found = self.items.indices([item for _, item in pinned], on_unknown="skip")
+        found = self.filters.items.indices([item for _, item in pinned], on_unknown="skip")
         pins = [(place - 1, int(i)) for (place, _), i in zip(pinned, found, strict=True) if i >= 0]
         return Reranker(
             k=k,

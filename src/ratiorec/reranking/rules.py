@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -36,8 +36,8 @@ class Rules:
         limits: At most so many items of each value of an attribute.
         apart: Items of one value of an attribute stand so many places apart, or more.
         pins: The item at a place from 1 on, if it may be listed: not denied, filtered or seen.
-        boosts: What is added to the score of items that fit an expression, in standard
-            deviations of the user's best scores (theory: L2).
+        boosts: What is added to the score of items that fit an expression, written as a filter
+            is, in standard deviations of the user's best scores (theory: L2).
         diversity: 0 for the best scores, 1 for items as unlike one another as can be (theory: L3).
         calibration: The same between scores and the shares of the values of an attribute in the
             user's history (theory: L4).
@@ -81,7 +81,12 @@ class Rules:
     @property
     def conditions(self) -> list[Expression]:
         """The expressions of the boosts."""
-        return [Expression.parse(text, where="rules.boosts") for text, _ in pairs(self.boosts)]
+        return [boost_of(text) for text, _ in pairs(self.boosts)]
+
+    def with_boosts(self, settled: Callable[[Expression], Expression]) -> Self:
+        """The same rules, what they boost put otherwise: without names that others do not know."""
+        boosts = {str(settled(boost_of(text))): value for text, value in pairs(self.boosts)}
+        return replace(self, boosts=boosts)
 
     def _keep(
         self, name: str, key: Callable[[Any, str], Any], value: Callable[[Any, str], Any]
@@ -123,6 +128,11 @@ class Rules:
 def pairs(rules: Named[T]) -> tuple[tuple[Any, T], ...]:
     """Rules of one sort, each with its name."""
     return tuple(rules.items()) if isinstance(rules, Mapping) else rules
+
+
+def boost_of(text: str) -> Expression:
+    """The expression of a boost."""
+    return Expression.parse(text, where="rules.boosts")
 
 
 def read_rules(path: Path) -> dict[str, Rules]:
