@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ratiorec.kernels import tiles
+from ratiorec.kernels import blocks
 from ratiorec.kernels import unlabelled as module
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.kernels.pointwise import LEAST_SQUARES, SOFTPLUS
@@ -82,15 +82,15 @@ def test_sizes_beside_the_borders_of_its_tiles_equal_whole_matrices(
 
 
 @pytest.mark.parametrize(
-    ("n_threads", "most_waiting", "wanted"), [(1, 2**28, 4), (6, 2**28, 6), (6, 5 * 64 * 90, 5)]
+    ("n_threads", "most_waiting", "wanted"), [(1, 2**28, 2), (6, 2**28, 6), (6, 5 * 96 * 90, 5)]
 )
 def test_every_thread_has_a_block_as_far_as_memory_goes(
     n_threads: int, most_waiting: int, wanted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiles, "_MOST_WAITING", most_waiting)
+    monkeypatch.setattr(blocks, "_MOST_WAITING", most_waiting)
     at_a_time: list[int] = []
-    monkeypatch.setattr(tiles, "for_each_block", lambda work, blocks: at_a_time.append(len(blocks)))
-    with_threads(n_threads, CACHE_SIZED, problem(64 * 60, 90))
+    monkeypatch.setattr(blocks, "for_each_block", lambda _, some: at_a_time.append(len(some)))
+    with_threads(n_threads, CACHE_SIZED, problem(96 * 60, 90))
     assert at_a_time[0] == wanted
 
 

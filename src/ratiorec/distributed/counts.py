@@ -21,7 +21,7 @@ Work = dict[str, float]
 
 FLOAT = INT = 4
 LONG = 8
-_TILE_USERS, _TILE_ITEMS, _BLOCKS = 64, 2048, 4  # of the tiled backends, on a CPU
+_TILE_USERS, _TILE_ITEMS, _BLOCKS = 96, 2048, 2  # of the tiled backends, on a CPU
 _TRITON_SUMS = 2 * 96 * 2**20  # of the unlabelled term on a GPU, at most
 _TRITON_CHUNK = 2**23 * 2  # probabilities of the softmax in 16 bits
 _TABLES_OF_ADAM = 2

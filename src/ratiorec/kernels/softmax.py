@@ -16,9 +16,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ratiorec.kernels.blocks import cut, for_each_block
+from ratiorec.kernels.blocks import FOR_A_GPU, TiledPass, Tiles, cut, for_each_block
 from ratiorec.kernels.pointwise import require_triton, triton_hindrance
-from ratiorec.kernels.tiles import FOR_A_GPU, TiledPass, Tiles, add_product, multiply
 from ratiorec.shapes import ItemFactors, PerUser, Scalar, UserFactors
 
 
@@ -69,13 +68,13 @@ class _Pass(TiledPass):
         users, matrix = self.users[block], self.matrix(block)
         largest = users.new_full((len(users),), -torch.inf)
         for tile in self.tiles:
-            scores = multiply(self.items[tile], users.T, out=matrix[tile])
+            scores = self.multiply(self.items[tile], users.T, out=matrix[tile])
             largest = torch.maximum(largest, scores.amax(0))
         total, to_users = users.new_zeros(len(users)), torch.zeros_like(users)
         for tile in self.tiles:
             at_tile = matrix[tile].sub_(largest).exp_()
             total += at_tile.sum(0)
-            add_product(to_users, at_tile.T, self.items[tile])
+            self.add_product(to_users, at_tile.T, self.items[tile])
         torch.add(largest, total.log(), out=self.value[block])
         share = (self.weights[block] / total).unsqueeze(-1)  # w_u/Z_u
         torch.mul(to_users, share, out=self.to_users[block])

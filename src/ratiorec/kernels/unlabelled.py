@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from ratiorec.kernels.blocks import FOR_A_GPU, TiledPass, Tiles
 from ratiorec.kernels.pointwise import Generator, Link, require_triton, triton_hindrance
-from ratiorec.kernels.tiles import FOR_A_GPU, TiledPass, Tiles, add_product, front, multiply
 from ratiorec.shapes import ItemFactors, PerItem, PerUser, Scalar, UserFactors
 
 
@@ -142,11 +142,11 @@ class _Pass(TiledPass):
         total_weight, total_loss = users.new_zeros(2, len(users))
         to_users = torch.zeros_like(users)
         for tile in self.tiles:
-            at_tile = multiply(self.items[tile], users.T, out=gradient[tile])
+            at_tile = self.multiply(self.items[tile], users.T, out=gradient[tile])
             weight, loss = self._differentiate(at_tile, block, tile)
             total_weight += weight
             total_loss += loss
-            add_product(to_users, at_tile.T, self.items[tile])
+            self.add_product(to_users, at_tile.T, self.items[tile])
         normaliser = self.term.normaliser(total_weight)
         value = torch.div(total_loss, normaliser, out=self.value[block])
         share = (value > self.bound[block]) / (len(self.users) * normaliser)  # g_u/Z_u
@@ -156,7 +156,7 @@ class _Pass(TiledPass):
     def _differentiate(self, scores: Tensor, block: slice, tile: slice) -> tuple[Tensor, Tensor]:
         """Σ w⁻ and Σ w⁻ℓ± of the tile; w⁻ℓ±′link′ takes the place of the scores (theory: R4)."""
         term, rooms = self.term, self._rooms[self.waiting.index(block)]
-        for_ratio, for_slope, spare = (front(room, scores.shape) for room in rooms)
+        for_ratio, for_slope, spare = (room[: scores.numel()].view_as(scores) for room in rooms)
         ratio, slope = term.link.with_slope(scores, out=(for_ratio, for_slope))
         weight = unlabelled_weight(
             term.candidates[tile].unsqueeze(-1),
@@ -175,7 +175,7 @@ class _Pass(TiledPass):
         first = self.term.first
         if first is None:
             return None
-        scores = multiply(first.items[tile], first.users[block].T, out=room)
+        scores = self.multiply(first.items[tile], first.users[block].T, out=room)
         return first.link.ratio(scores, out=room)
 
 
