@@ -247,6 +247,7 @@ def test_in_json_a_figure_has_its_mean_interval_and_difference(files: CellFiles)
         "values": (0.1, 0.1),
         "published": 0.1810,
         "remark": "",
+        "files": tuple(f"cells/validated/gowalla/dregn-cf-seed{seed}.json" for seed in (0, 1)),
         "mean": 0.1,
         "interval": (0.1, 0.1),
         "relative_difference": 0.1 / 0.1810 - 1,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 
@@ -12,7 +13,7 @@ from lab_support.fake_cells import curve, keep, know, metrics, time_steps
 from ratiorec_lab.reproduce import rules
 from ratiorec_lab.reproduce import verdict as v
 from ratiorec_lab.reproduce.claims import CLAIMS, verdicts
-from ratiorec_lab.reproduce.more_runs import EQUAL_WEIGHTS, EXACT, variant_cells
+from ratiorec_lab.reproduce.more_runs import EQUAL_WEIGHTS, EXACT, FINISHED, variant_cells
 from ratiorec_lab.reproduce.plan import Findings, Plan
 from ratiorec_lab.reproduce.published import STAND_IN
 from ratiorec_lab.reproduce.records import ON_GPU, CellFiles
@@ -111,6 +112,64 @@ def test_the_papers_number_of_steps_is_judged_by_its_protocol_whichever_is_shown
     findings = Findings(replace(PLAN, protocol=shown), files)
     found = v.judged(findings, CLAIM["steps-paper"])
     assert (found.status, len(found.checks)) == (v.REPRODUCED, 1)
+
+
+def test_a_loss_that_learns_nothing_is_no_evidence(files: CellFiles) -> None:
+    run(files, "dre", "gowalla", 0.12, 0.121, 0.119)
+    keep(files, variant_cells(PLAN, EQUAL_WEIGHTS, "gowalla"), test=metrics(0.02))
+    run(files, "popularity", "gowalla", 0.03)
+    (found,) = judged(files, "dre-pu").checks
+    assert found.outcome == v.OPEN
+    assert "(a) ranks below popularity" in found.figure
+    assert found.own == "+7.7 %"  # .1327 and .1232 in Table 3
+
+
+def test_runs_of_the_other_protocol_stand_in_where_there_are_none(files: CellFiles) -> None:
+    paper = replace(PLAN, protocol="paper")
+    keep(files, variant_cells(paper, FINISHED, "gowalla"), test=metrics(0.05))
+    keep(files, paper.cells("dregn-cf-uniform", "gowalla"), test=metrics(0.1))
+    (found,) = judged(files, "static").checks
+    assert (found.outcome, found.figure) == (
+        v.HOLDS,
+        "-50.0 % (-50.0 to -50.0 %) (protocol paper)".replace("-", "−"),
+    )
+
+
+def test_the_papers_own_tables_are_held_to_the_rule(files: CellFiles) -> None:
+    for preset, ndcg in (("dregn-cf-no-is", 0.151), ("dregn-cf", 0.15)):
+        run(files, preset, "gowalla", ndcg)
+        run(files, preset, "yelp2018", ndcg)
+    found = judged(files, "no-is")
+    assert [check.own for check in found.checks] == ["+0.1 %, fails this rule", "+0.4 %"]
+    assert found.where == "5.4.2, Table 3; Gowalla +0.1 %, fails this rule; Yelp2018 +0.4 %"
+
+
+def test_steps_between_two_validations_decide_nothing(files: CellFiles) -> None:
+    """It had not converged at step 1,000 and had at 1,200: 1,100 may be more or less."""
+    slow = curve([None, 0.05, 0.1], n_steps=600)
+    for fast, outcome in (([0.05, 0.1], v.OPEN), ([0.1, 0.1], v.HOLDS)):
+        keep(files, PLAN.cells("lightgcn-dns", "gowalla"), curve=slow)
+        keep(files, PLAN.cells("dregn-cf", "gowalla"), curve=curve(fast, n_steps=700))
+        (found,) = judged(files, "dregn-dns-steps").checks
+        assert found.outcome == outcome, found
+
+
+def test_other_readings_are_counted_apart(files: CellFiles, tmp_path: Path) -> None:
+    report = build(ALL, named(ALL), Findings(PLAN, files))
+    text = write(report, tmp_path / "out", protocol="validated")["markdown"].read_text("utf-8")
+    n_said = sum(claim.is_papers for claim in CLAIMS)
+    assert f"{n_said} statements of the paper: 0 reproduced" in text
+    assert f"{len(CLAIMS) - n_said} other readings of them" in text
+
+
+def test_a_figure_leads_to_its_claim_s_runs_in_two_steps(files: CellFiles, tmp_path: Path) -> None:
+    run(files, "dregn-cf", "gowalla", 0.15, 0.151, 0.152)
+    report = build(ALL, named(ALL), Findings(PLAN, files))
+    paths = write(report, files.folder, protocol="validated")
+    for name, link in (("html", r'href="(cells/[^"]+)"'), ("markdown", r"\]\((cells/[^)]+)\)")):
+        found = set(re.findall(link, paths[name].read_text(encoding="utf-8")))
+        assert len(found) == 3
+        assert all((files.folder / unquote(path)).is_file() for path in found)
 
 
 def test_a_figure_of_one_seed_is_marked(files: CellFiles) -> None:

@@ -78,6 +78,12 @@ class FigEfficiency:
             ),
             rows=tuple(row for efforts in by_dataset for row in _effort_rows(efforts)),
             is_ranking=False,
+            runs=tuple(
+                (f"{dataset_name(e.dataset)}, {e.method}", e.files)
+                for efforts in by_dataset
+                for e in efforts
+                if e.files
+            ),
         )
         if not findings.plan.is_quick:
             yield _equally_made(findings)
@@ -97,6 +103,7 @@ class MethodEffort:
     is_rising: bool
     was_cut: bool
     why_missing: str
+    files: tuple[str, ...]
 
     @property
     def method(self) -> str:
@@ -125,6 +132,7 @@ def effort_of(findings: Findings, preset: str, dataset: str) -> MethodEffort:
         is_rising=any(c.is_rising for c in found),
         was_cut=any(map(facts.was_cut, records)),
         why_missing="" if records else findings.why_missing(cells),
+        files=tuple(facts.file_of(record, dataset) for record in records),
     )
 
 

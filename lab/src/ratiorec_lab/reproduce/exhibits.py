@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from scipy.stats import t as student
 
@@ -42,6 +42,7 @@ class Measured:
     values: tuple[float, ...]
     published: float | None = None
     remark: str = ""  # what a reader must know of it, such as a run that was cut
+    files: tuple[str, ...] = field(default=(), compare=False)  # of the runs, beside the report
 
     @property
     def mean(self) -> float | None:
@@ -67,6 +68,10 @@ class Measured:
         return self.mean / self.published - 1
 
 
+Runs = tuple[tuple[str, tuple[str, ...]], ...]
+"""The files of runs, by the name of what they show."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A line of a table: text stands as it is."""
@@ -88,6 +93,7 @@ class TableExhibit:
     remarks: tuple[str, ...] = ()
     is_ranking: bool = True  # whether the best figure of each column is marked
     lowest: tuple[int, ...] = ()  # columns, counted from 0, in which the best is the lowest
+    runs: Runs = ()  # where the lines are not measured figures, which know their own
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,7 @@ class CurveExhibit:
     caption: str
     panels: tuple[Panel, ...]
     remarks: tuple[str, ...] = ()
+    runs: Runs = ()
 
 
 @dataclass(frozen=True)
@@ -153,3 +160,18 @@ class BarExhibit:
 
 
 Exhibit = TableExhibit | CurveExhibit | BarExhibit
+
+
+def runs_of(exhibit: Exhibit) -> Runs:
+    """The runs that an exhibit shows; bars are followed by a table of theirs."""
+    if isinstance(exhibit, BarExhibit):
+        return ()
+    if exhibit.runs or isinstance(exhibit, CurveExhibit):
+        return exhibit.runs
+    found = {
+        row.name: dict.fromkeys(
+            file for one in row.entries if isinstance(one, Measured) for file in one.files
+        )
+        for row in exhibit.rows
+    }
+    return tuple((name, tuple(files)) for name, files in found.items() if files)

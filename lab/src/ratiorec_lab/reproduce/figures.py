@@ -11,6 +11,7 @@ from ratiorec_lab.reproduce.exhibits import (
     CurveExhibit,
     Exhibit,
     Panel,
+    Runs,
     Series,
 )
 from ratiorec_lab.reproduce.plan import Findings, Plan
@@ -21,7 +22,7 @@ from ratiorec_lab.reproduce.published import (
     dataset_name,
     method_name,
 )
-from ratiorec_lab.reproduce.records import Record, convergence, validations
+from ratiorec_lab.reproduce.records import Record, convergence, file_of, validations
 from ratiorec_lab.reproduce.remarks import as_or_unlike, beyond, missing_lines
 from ratiorec_lab.reproduce.wording import figure
 
@@ -154,7 +155,17 @@ class FigStaticAdaptive:
             f"{self.first_epochs} epochs, or {CURVE_EPOCHS} where it is trained to its end.",
             panels=panels,
             remarks=remarks,
+            runs=_runs(findings, lines),
         )
+
+
+def _runs(findings: Findings, lines: Mapping[str, Lines]) -> Runs:
+    """The file of each line."""
+    return tuple(
+        (f"{dataset_name(dataset)}, {name}", (file_of(record, dataset),))
+        for dataset, cells in lines.items()
+        for name, record in findings.named_records(cells).items()
+    )
 
 
 def _static_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str]:
@@ -234,6 +245,7 @@ class FigDns:
             "none, validation pairs are drawn in its place, as the axis says.",
             panels=panels,
             remarks=remarks,
+            runs=_runs(findings, lines),
         )
 
 

@@ -10,8 +10,22 @@ from types import MappingProxyType
 from ratiorec.files import atomic_write
 from ratiorec_lab.report.writing import clean
 from ratiorec_lab.reproduce import drawing
-from ratiorec_lab.reproduce.exhibits import CurveExhibit, Exhibit, Panel, TableExhibit, by_side
-from ratiorec_lab.reproduce.page import HEADINGS, VerdictTable, anchor_of
+from ratiorec_lab.reproduce.exhibits import (
+    CurveExhibit,
+    Exhibit,
+    Panel,
+    TableExhibit,
+    by_side,
+    runs_of,
+)
+from ratiorec_lab.reproduce.page import (
+    HEADINGS,
+    Evidence,
+    Link,
+    anchor_of,
+    file_link,
+    verdict_tables,
+)
 from ratiorec_lab.reproduce.verdict import Verdict
 from ratiorec_lab.reproduce.wording import Cell, WordedTable, panel_table, worded
 
@@ -39,16 +53,17 @@ def write_markdown(
     facts: Mapping[str, str],
     verdicts: Sequence[Verdict] = (),
     links: Mapping[str, str] = MappingProxyType({}),
+    other: str | None = None,
 ) -> None:
     """A text in GitHub's Markdown, and beside it one SVG file for each figure.
 
     The verdicts come first and how it was measured last. The drawings are written first: a text
-    that is there has all of them.
+    that is there has all of them. `other` is the report of the protocol `paper`.
     """
     lines = [f"# {inline(title)}", ""]
     if links:
         lines += [" · ".join(f"[{inline(text)}]({to})" for to, text in links.items()), ""]
-    lines += _verdicts(verdicts, {exhibit.id: exhibit.title for exhibit in exhibits})
+    lines += _verdicts(verdicts, Evidence.of(exhibits, other))
     plots: dict[str, str] = {}
     for exhibit in exhibits:
         lines += [f'<a id="{anchor_of(exhibit)}"></a>', "", f"## {inline(exhibit.title)}", ""]
@@ -60,6 +75,7 @@ def write_markdown(
         lines += _body(exhibit)
         for side, sentences in by_side(exhibit.remarks).items():
             lines += [f"### {HEADINGS[side]}", "", *(f"- {inline(r)}" for r in sentences), ""]
+        lines += _files(exhibit)
     if facts:
         lines += ["## How it was measured", ""]
         lines += [*(f"- **{inline(key)}**: {inline(value)}" for key, value in facts.items()), ""]
@@ -68,20 +84,34 @@ def write_markdown(
     _write(path, "\n".join(lines).rstrip("\n") + "\n")
 
 
-def _verdicts(verdicts: Sequence[Verdict], titles: Mapping[str, str]) -> Iterator[str]:
+def _verdicts(verdicts: Sequence[Verdict], evidence: Evidence) -> Iterator[str]:
     if not verdicts:
         return
-    table = VerdictTable.of(verdicts, titles)
-    yield from ("## Verdict", "", inline(table.caption), "")
-    yield _line(["claim", "verdict", "found", "in the paper", "evidence"])
-    yield _line([":---"] * 5)
-    for row in table.rows:
-        figures = "<br>".join(map(_escaped, row.figures))
-        cells = [_escaped(row.sentence), f"**{row.status}**", figures, _escaped(row.where)]
-        yield _line([*cells, f"[{_escaped(row.exhibit)}](#{row.anchor})"])
-    yield ""
-    for rule in table.rules:
-        yield from (inline(rule), "")
+    yield from ("## Verdict", "")
+    for table in verdict_tables(verdicts, evidence):
+        yield from (inline(table.caption), "")
+        yield _line(["claim", "verdict", "found", "in the paper", "evidence"])
+        yield _line([":---"] * 5)
+        for row in table.rows:
+            cells = [_escaped(row.sentence), f"**{row.status}**"]
+            cells += ["<br>".join(map(_escaped, lines)) for lines in (row.figures, row.where)]
+            yield _line([*cells, "<br>".join(map(_link, row.links))])
+        yield ""
+        for rule in table.rules:
+            yield from (inline(rule), "")
+
+
+def _link(link: Link) -> str:
+    return f"[{_escaped(link.text)}]({link.to})"
+
+
+def _files(exhibit: Exhibit) -> Iterator[str]:
+    """The files of the runs, for those who open them."""
+    if runs := runs_of(exhibit):
+        yield from ("<details><summary>Files of the runs</summary>", "")
+        for name, paths in runs:
+            yield f"- {inline(name)}: {', '.join(_link(file_link(path)) for path in paths)}"
+        yield from ("", "</details>", "")
 
 
 def _write(path: Path, text: str) -> None:

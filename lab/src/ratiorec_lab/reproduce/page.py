@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
+from urllib.parse import quote
 
 from ratiorec_lab.report import page
 from ratiorec_lab.reproduce import drawing
@@ -19,8 +20,10 @@ from ratiorec_lab.reproduce.exhibits import (
     Exhibit,
     TableExhibit,
     by_side,
+    runs_of,
 )
-from ratiorec_lab.reproduce.verdict import RULES, Verdict, summary
+from ratiorec_lab.reproduce.published import dataset_name
+from ratiorec_lab.reproduce.verdict import RULES, Claim, Verdict, summary
 from ratiorec_lab.reproduce.wording import OURS, PUBLISHED, Cell, WordedTable, worded
 
 _WIDTHS = {".": 0.55, ",": 0.55, "−": 1.35}  # of signs, in widths of a digit
@@ -36,10 +39,14 @@ def write_page(
     facts: Mapping[str, str],
     verdicts: Sequence[Verdict] = (),
     links: Mapping[str, str] = MappingProxyType({}),
+    other: str | None = None,
 ) -> None:
-    """One HTML file with the verdicts first and how it was measured last, whole or not at all."""
-    titles = {exhibit.id: exhibit.title for exhibit in exhibits}
-    first = [page.Section("Verdict", [VerdictTable.of(verdicts, titles)], "verdict")]
+    """One HTML file with the verdicts first and how it was measured last, whole or not at all.
+
+    `other` is the report of the protocol `paper`, where there is one: empty for this one.
+    """
+    evidence = Evidence.of(exhibits, other)
+    first = [page.Section("Verdict", verdict_tables(verdicts, evidence), "verdict")]
     last = [page.Section("How it was measured", [page.KeyValues(facts, in_lines=True)], "facts")]
     sections = [
         *first[: len(verdicts)],
@@ -66,7 +73,10 @@ def _section(exhibit: Exhibit, number: int) -> page.Section:
         Remarks(HEADINGS[side], [*map(_with_units, sentences)])
         for side, sentences in by_side(exhibit.remarks).items()
     ]
-    return page.Section(exhibit.title, [*_blocks(exhibit, number), *told], anchor_of(exhibit))
+    runs = [(name, [*map(file_link, paths)]) for name, paths in runs_of(exhibit)]
+    files = [Files(runs)] if runs else []
+    blocks = [*_blocks(exhibit, number), *told, *files]
+    return page.Section(exhibit.title, blocks, anchor_of(exhibit))
 
 
 def anchor_of(exhibit: Exhibit) -> str:
@@ -100,40 +110,98 @@ class Remarks:
     sentences: Sequence[str]
 
 
+class Link(NamedTuple):
+    """Words that lead somewhere."""
+
+    to: str
+    text: str
+
+
+def file_link(path: str) -> Link:
+    """A link to the file of a run, called by its data set and seed."""
+    *_, dataset, name = path.split("/")
+    seed = re.search(r"-seed(\d+)\.json$", name)
+    text = f"{dataset_name(dataset)}, seed {seed[1]}" if seed else f"{dataset}/{name}"
+    return Link(quote(path), text)
+
+
+@dataclass(frozen=True)
+class Files:
+    """The files of the runs behind each line of a table."""
+
+    rows: Sequence[tuple[str, Sequence[Link]]]
+
+
+class Evidence(NamedTuple):
+    """The exhibits of this report, and where that of the protocol `paper` is."""
+
+    titles: Mapping[str, str]
+    other: str | None
+
+    @classmethod
+    def of(cls, exhibits: Sequence[Exhibit], other: str | None) -> Evidence:
+        return cls({exhibit.id: exhibit.title for exhibit in exhibits}, other)
+
+    def links(self, claim: Claim) -> list[Link]:
+        """Where the runs of a claim are shown, as far as that is there."""
+        return [link for name in (claim.exhibit, *claim.also) for link in self._links(name)]
+
+    def _links(self, name: str) -> Iterator[Link]:
+        own = name.removeprefix("paper:")
+        if own == name or self.other == "":
+            if own in self.titles:
+                yield Link(f"#x-{own}", self.titles[own])
+        elif self.other is not None:
+            yield Link(f"{self.other}#x-{own}", f"{self.titles.get(own, own)} (protocol paper)")
+
+
 class VerdictRow(NamedTuple):
     """A claim in words."""
 
     sentence: str
-    where: str
+    where: Sequence[str]
     status: str
     figures: Sequence[str]
-    anchor: str
-    exhibit: str
+    links: Sequence[Link]
 
 
 @dataclass(frozen=True)
 class VerdictTable:
-    """Every claim with its verdict and a link to the evidence."""
+    """Claims with their verdicts and links to the evidence."""
 
     caption: str
     rows: Sequence[VerdictRow]
-    rules: Sequence[str] = RULES
+    rules: Sequence[str] = ()
 
     @classmethod
-    def of(cls, verdicts: Sequence[Verdict], titles: Mapping[str, str]) -> VerdictTable:
-        """The verdicts, with the titles of the exhibits by id."""
+    def of(
+        cls, caption: str, verdicts: Sequence[Verdict], evidence: Evidence, rules: Sequence[str]
+    ) -> VerdictTable:
+        """The verdicts in words."""
         rows = [
             VerdictRow(
                 one.claim.sentence,
-                re.sub(r"(Table|Figure) ", "\\1\N{NO-BREAK SPACE}", one.claim.where),
+                re.sub(r"(Table|Figure) ", "\\1\N{NO-BREAK SPACE}", one.where).split("; "),
                 one.status,
                 one.figures.split("; "),
-                f"x-{one.claim.exhibit}",
-                titles[one.claim.exhibit],
+                evidence.links(one.claim),
             )
             for one in verdicts
         ]
-        return cls(summary(verdicts), rows)
+        return cls(caption, rows, rules)
+
+
+def verdict_tables(verdicts: Sequence[Verdict], evidence: Evidence) -> list[VerdictTable]:
+    """What the paper says, then other readings of it."""
+    said = [one for one in verdicts if one.claim.is_papers]
+    read = [one for one in verdicts if not one.claim.is_papers]
+    caption = f"{len(said)} statements of the paper: {summary(said)}."
+    tables = [VerdictTable.of(caption, said, evidence, RULES)]
+    if read:
+        told = "other readings of them, by other clocks or with other settings, not in the paper"
+        caption = f"{len(read)} {told}: {summary(read)}."
+        tables.append(VerdictTable.of(caption, read, evidence, ()))
+    return tables
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from ratiorec_lab.reproduce.records import (
     Record,
     StepTime,
     Timing,
+    file_of,
     step_time,
     was_cut,
 )
@@ -199,7 +200,8 @@ class Findings:
         if not records:
             return Measured((), printed, self.why_missing(cells))
         values = tuple(record["test"][metric] for record in records)
-        return Measured(values, printed, " ".join(_caveats(records, len(cells))))
+        files = dict.fromkeys(file_of(record, cells[0].dataset) for record in records)
+        return Measured(values, printed, " ".join(_caveats(records, len(cells))), tuple(files))
 
     @cached_property
     def datasets(self) -> tuple[str, ...]:

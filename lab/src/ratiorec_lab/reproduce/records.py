@@ -281,6 +281,13 @@ def validations(record: Mapping[str, Any]) -> list[Validation]:
     ]
 
 
+def file_of(record: Record, dataset: str) -> str:
+    """Where a record lies, seen from the reports."""
+    if record["target"] == "presets":
+        return f"../presets/{dataset}.json"
+    return f"cells/{record['protocol']}/{dataset}/{record['cell']}-seed{record['seed']}.json"
+
+
 def convergence(record: Mapping[str, Any]) -> Convergence | None:
     """The first validation with 99 % of the run's best nDCG@20, or None without validations."""
     judged = validations(record)

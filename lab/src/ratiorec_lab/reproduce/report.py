@@ -164,9 +164,12 @@ def write(report: ReproductionReport, folder: Path, *, protocol: str) -> dict[st
         "facts": report.facts,
         "verdicts": report.verdicts,
     }
-    write_page(paths["html"], report.exhibits, **told, links=_links(folder, protocol, "html"))
-    links = _links(folder, protocol, "md")
-    write_markdown(paths["markdown"], report.exhibits, **told, links=links)
+    for write_one, kind, ending in (
+        (write_page, "html", "html"),
+        (write_markdown, "markdown", "md"),
+    ):
+        links, other = _links(folder, protocol, ending), _of_the_paper(folder, protocol, ending)
+        write_one(paths[kind], report.exhibits, **told, links=links, other=other)
     paths["json"] = folder / f"{name}.json"
     write_json(paths["json"], report.to_json())
     for dataset, toml in report.chosen.items():
@@ -191,10 +194,17 @@ def _links(folder: Path, protocol: str, ending: str) -> dict[str, str]:
     return {to: text for to, text in found.items() if (folder / to).exists()}
 
 
+def _of_the_paper(folder: Path, protocol: str, ending: str) -> str | None:
+    """The report of the protocol `paper`, where there is one; empty for itself."""
+    name = f"{_file_stem(PAPER)}.{ending}"
+    return "" if protocol == PAPER else name if (folder / name).exists() else None
+
+
 def _verdict_json(verdict: Verdict) -> dict[str, Any]:
     claim = verdict.claim
     return {
         **{name: getattr(claim, name) for name in ("id", "sentence", "where", "exhibit")},
+        "is_papers": claim.is_papers,
         "status": verdict.status,
         "checks": [check._asdict() for check in verdict.checks],
     }

@@ -9,15 +9,10 @@ from typing import NamedTuple
 
 from ratiorec_lab.reproduce import more_runs
 from ratiorec_lab.reproduce.cells import BOUND, L2, PAPER, Cell, setting_in
-from ratiorec_lab.reproduce.figures import FINISHED, SAME, TENTH, FigDns, FigStaticAdaptive
+from ratiorec_lab.reproduce.figures import FINISHED, SAME, TENTH, FigStaticAdaptive
 from ratiorec_lab.reproduce.more_runs import Variant, official_lightgcn, variant_cells
 from ratiorec_lab.reproduce.plan import Findings
-from ratiorec_lab.reproduce.published import (
-    QUALITY,
-    SELECTED_BY,
-    method_name,
-    quality,
-)
+from ratiorec_lab.reproduce.published import OF_THE_PAPER, SELECTED_BY, quality
 from ratiorec_lab.reproduce.records import (
     ON_CPU,
     ON_GPU,
@@ -39,6 +34,7 @@ from ratiorec_lab.reproduce.verdict import (
     Check,
     Difference,
     difference,
+    exactly,
     percent,
 )
 from ratiorec_lab.reproduce.wording import figure
@@ -46,115 +42,191 @@ from ratiorec_lab.tables import in_seconds
 
 # What a check may look at
 
-Source = Callable[[Findings, str], Sequence[Cell]]
+
+class Source(NamedTuple):
+    """The runs of something on a data set, and what the paper prints of it."""
+
+    cells: Callable[[Findings, str], Sequence[Cell]]
+    printed: Callable[[str, str], float | None] = lambda dataset, metric: None
 
 
 def preset(name: str) -> Source:
     """The runs of a preset in the tables."""
-    return lambda findings, dataset: list(findings.plan.cells(name, dataset))
+    return Source(
+        lambda findings, dataset: list(findings.plan.cells(name, dataset)),
+        lambda dataset, metric: quality(OF_THE_PAPER, name, dataset, metric),
+    )
 
 
 def chosen(name: str) -> Source:
     """The runs of what a search has chosen."""
-    return lambda findings, dataset: Search().tested_cells(findings.plan, name, dataset)
+    return Source(lambda findings, dataset: Search().tested_cells(findings.plan, name, dataset))
 
 
 def tuned(name: str) -> Source:
     """The runs of what a search has chosen where they are there, else the preset's."""
 
     def cells(findings: Findings, dataset: str) -> Sequence[Cell]:
-        found = chosen(name)(findings, dataset)
-        return found if findings.records(found) else preset(name)(findings, dataset)
+        found = chosen(name).cells(findings, dataset)
+        return found if findings.records(found) else preset(name).cells(findings, dataset)
 
-    return cells
-
-
-def variant(one: Variant) -> Source:
-    """The runs of a variant."""
-    return lambda findings, dataset: variant_cells(findings.plan, one, dataset)
+    return Source(cells)
 
 
-def best_lightgcn(findings: Findings, dataset: str) -> Sequence[Cell]:
-    """LightGCN by its authors' settings where it was run, else the preset."""
+def variant(one: Variant, *, row: str | None = None) -> Source:
+    """The runs of a variant; where it stands for a row of the paper, what is printed there."""
+    return Source(
+        lambda findings, dataset: variant_cells(findings.plan, one, dataset),
+        preset(row).printed if row else lambda dataset, metric: None,
+    )
+
+
+def _best_lightgcn(findings: Findings, dataset: str) -> Sequence[Cell]:
     official = official_lightgcn(findings.plan, dataset)
-    return official if findings.records(official) else preset("lightgcn")(findings, dataset)
+    return official if findings.records(official) else preset("lightgcn").cells(findings, dataset)
 
 
-def _tested(findings: Findings, source: Source, dataset: str) -> list[float]:
+# by its authors' settings where it was run, else the preset
+BEST_LIGHTGCN = Source(_best_lightgcn, preset("lightgcn").printed)
+
+
+def _tested(
+    findings: Findings, source: Source, dataset: str, metric: str = SELECTED_BY
+) -> list[float]:
     return [
-        float(record["test"][SELECTED_BY])
-        for record in findings.tested_records(source(findings, dataset))
+        float(record["test"][metric])
+        for record in findings.tested_records(source.cells(findings, dataset))
         if record["test"]
     ]
 
 
-def _compared(findings: Findings, one: Source, other: Source, dataset: str) -> Difference | None:
-    values = [_tested(findings, source, dataset) for source in (one, other)]
+def _compared(
+    findings: Findings, one: Source, other: Source, dataset: str, metric: str = SELECTED_BY
+) -> Difference | None:
+    values = [_tested(findings, source, dataset, metric) for source in (one, other)]
     return difference(*values) if all(values) else None
 
 
+def _printed(one: Source, other: Source, dataset: str, metric: str) -> Difference | None:
+    mine, theirs = (source.printed(dataset, metric) for source in (one, other))
+    return None if mine is None or theirs is None else exactly(mine, theirs)
+
+
 Rule = Callable[[Findings, str], Check | None]
+Outcome = Callable[[Difference], str]
 
 
-def above(one: Source, other: Source, *, least: float = 0.0) -> Rule:
-    """One is above the other on the test part."""
+def _own(found: Difference | None, outcome: Outcome) -> str:
+    """What the paper's tables have, and whether that would pass the rule."""
+    if found is None:
+        return ""
+    return f"{percent(found.share)} %" + ", fails this rule" * (outcome(found) == FAILS)
+
+
+def _differs(one: Source, other: Source, outcome: Outcome, metric: str = SELECTED_BY) -> Rule:
+    """What the difference of two on the test part says."""
 
     def check(findings: Findings, dataset: str) -> Check | None:
-        found = _compared(findings, one, other, dataset)
-        return None if found is None else Check(dataset, found.is_above(least), found.text)
+        found = _compared(findings, one, other, dataset, metric)
+        if found is None:
+            return None
+        own = _own(_printed(one, other, dataset, metric), outcome)
+        return Check(dataset, outcome(found), found.text, own)
 
     return check
 
 
-def above_all(one: Source, others: Sequence[Source], *, least: float = 0.0) -> Rule:
+def above(one: Source, other: Source, *, least: float = 0.0, metric: str = SELECTED_BY) -> Rule:
+    """One is above the other on the test part; the difference is told from the first."""
+    return _differs(one, other, lambda found: found.is_above(least), metric)
+
+
+def below(one: Source, other: Source) -> Rule:
+    """The same the other way round, told from the first, too."""
+    return _differs(one, other, lambda found: found.reversed.is_above())
+
+
+def above_all(
+    one: Source, others: Sequence[Source], *, least: float = 0.0, metric: str = SELECTED_BY
+) -> Rule:
     """One is above the best of the others."""
 
     def check(findings: Findings, dataset: str) -> Check | None:
-        found = [_compared(findings, one, other, dataset) for other in others]
+        found = [_compared(findings, one, other, dataset, metric) for other in others]
         known = [each for each in found if each is not None]
         if not known or len(known) < len(others):
             return None
         least_gain = min(known, key=lambda each: each.share)
-        return Check(dataset, least_gain.is_above(least), f"{least_gain.text} over the next")
+        own = [_printed(one, other, dataset, metric) for other in others]
+        printed = [each for each in own if each is not None]
+        told = ""
+        if len(printed) == len(others):
+            least_printed = min(printed, key=lambda each: each.share)
+            told = _own(least_printed, lambda each: each.is_above(least))
+        figure = f"{least_gain.text} over the next"
+        return Check(dataset, least_gain.is_above(least), figure, told)
 
     return check
 
 
 def close(one: Source, other: Source, within: float) -> Rule:
     """The two differ by no more than a share on the test part."""
-
-    def check(findings: Findings, dataset: str) -> Check | None:
-        found = _compared(findings, one, other, dataset)
-        if found is None:
-            return None
-        return Check(dataset, HOLDS if abs(found.share) <= within else FAILS, found.text)
-
-    return check
+    return _differs(one, other, lambda found: HOLDS if abs(found.share) <= within else FAILS)
 
 
 def slightly_below(one: Source, other: Source, within: float = CLOSE) -> Rule:
     """One is below the other, by no more than a share."""
+    return _differs(
+        one,
+        other,
+        lambda found: FAILS if -found.share > within else found.reversed.is_above(),
+    )
+
+
+def not_below_the_best(one: Source, others: Sequence[Source], within: float) -> Rule:
+    """One reaches the best of those others that were run, up to a share."""
 
     def check(findings: Findings, dataset: str) -> Check | None:
-        found = _compared(findings, other, one, dataset)
-        mine = _compared(findings, one, other, dataset)
-        if found is None or mine is None:
+        known = [other for other in others if _tested(findings, other, dataset)]
+        if not known:
             return None
-        return Check(dataset, FAILS if found.share > within else found.is_above(), mine.text)
+        best = max(known, key=lambda other: statistics.fmean(_tested(findings, other, dataset)))
+        reaches = _differs(one, best, lambda found: HOLDS if found.share >= -within else FAILS)
+        return reaches(findings, dataset)
 
     return check
 
 
-def not_below(one: Source, other: Source, within: float) -> Rule:
-    """One reaches the other, up to a share."""
+def trained(rule: Rule, source: Source) -> Rule:
+    """What a rule says, open where the source ranks below popularity: it has learnt nothing."""
 
     def check(findings: Findings, dataset: str) -> Check | None:
-        found = _compared(findings, one, other, dataset)
-        if found is None:
-            return None
-        return Check(dataset, HOLDS if found.share >= -within else FAILS, found.text)
+        found = rule(findings, dataset)
+        values = _tested(findings, source, dataset)
+        bar = _tested(findings, preset("popularity"), dataset)
+        if found is None or not values or not bar or statistics.fmean(values) >= max(bar):
+            return found
+        told = f"{found.figure}, where (a) ranks below popularity and has learnt nothing"
+        return found._replace(outcome=OPEN, figure=told)
 
     return check
+
+
+def or_by_the_paper(rule: Rule) -> Rule:
+    """What a rule says; where the runs are not there, of those under the protocol `paper`."""
+
+    def check(findings: Findings, dataset: str) -> Check | None:
+        found = rule(findings, dataset)
+        if found is not None or findings.plan.is_quick:
+            return found
+        found = rule(_of_the_paper(findings), dataset)
+        return found and found._replace(figure=f"{found.figure} (protocol paper)")
+
+    return check
+
+
+def _of_the_paper(findings: Findings) -> Findings:
+    return replace(findings, plan=replace(findings.plan, protocol=PAPER))
 
 
 def gains_most_on_amazon(one: Source, other: Source) -> Rule:
@@ -175,6 +247,20 @@ def gains_most_on_amazon(one: Source, other: Source) -> Rule:
     return check
 
 
+def gain_is_not_stable(one: Source, other: Source) -> Rule:
+    """The gain of one over the other differs from that on Gowalla by more than a little."""
+
+    def check(findings: Findings, dataset: str) -> Check | None:
+        gains = [_compared(findings, one, other, name) for name in (dataset, "gowalla")]
+        here, there = gains
+        if here is None or there is None:
+            return None
+        told = f"{percent(here.share)} %, on Gowalla {percent(there.share)} %"
+        return Check(dataset, HOLDS if abs(here.share - there.share) > ONE_SEED else FAILS, told)
+
+    return check
+
+
 def as_published(source: Source) -> Rule:
     """The figure of the full method is the paper's, to 1 %."""
     return lambda findings, dataset: _as_published(findings, dataset, source)
@@ -182,7 +268,7 @@ def as_published(source: Source) -> Rule:
 
 def _as_published(findings: Findings, dataset: str, source: Source) -> Check | None:
     values = _tested(findings, source, dataset)
-    printed = quality(QUALITY, "dregn-cf", dataset, SELECTED_BY)
+    printed = preset("dregn-cf").printed(dataset, SELECTED_BY)
     if not values or printed is None:
         return None
     share = statistics.fmean(values) / printed - 1
@@ -195,10 +281,14 @@ def _as_published(findings: Findings, dataset: str, source: Source) -> Check | N
 
 
 class Effort(NamedTuple):
-    """What training takes: a value for each run of a preset on a data set, and how one is told."""
+    """What training takes: a value for each run of a preset on a data set, and how one is told.
+
+    `least` is what is certain of it, where values are known only up to a validation.
+    """
 
     values: Callable[[Findings, str, str], Sequence[float]]
     text: Callable[[float], str]
+    least: Callable[[Findings, str, str], Sequence[float]] | None = None
 
 
 def each_run(of: Callable[[Record], float | None]) -> Callable[[Findings, str, str], list[float]]:
@@ -215,6 +305,14 @@ def steps(record: Record) -> float | None:
     """Steps to convergence."""
     found = convergence(record)
     return None if found is None else float(found.step)
+
+
+def _steps_before(record: Record) -> float | None:
+    """The steps after which it had not converged yet, by its validations."""
+    found = convergence(record)
+    if found is None:
+        return None
+    return float(max((one.step for one in validations(record) if one.step < found.step), default=1))
 
 
 def timed_step(timing: Timing) -> Effort:
@@ -243,7 +341,7 @@ def timed_convergence(timing: Timing) -> Effort:
     return Effort(values, in_seconds)
 
 
-STEPS = Effort(each_run(steps), "{:,.0f}".format)
+STEPS = Effort(each_run(steps), "{:,.0f}".format, each_run(_steps_before))
 RUN_STEP = Effort(each_run(seconds_per_step), in_seconds)
 RUN_TIME = Effort(each_run(seconds_to_converge), in_seconds)
 WHOLE_FIT = Effort(each_run(whole_fit), in_seconds)
@@ -258,9 +356,10 @@ def times(slower: str, faster: str, of: Effort, *, least: float = 1.0) -> Rule:
         if not all(efforts):
             return None
         mine, theirs = efforts
+        certain = (of.least or of.values)(findings, slower, dataset)
         medians = [statistics.median(values) for values in efforts]
         ratio = medians[0] / medians[1]
-        low, high = min(mine) / max(theirs), max(mine) / min(theirs)
+        low, high = min(certain) / max(theirs), max(mine) / min(theirs)
         spread = f" ({low:.3g} to {high:.3g})" if len(mine) * len(theirs) > 1 else " (one seed)"
         told = f"{ratio:.3g} ×{spread}, {' against '.join(map(of.text, medians))}"
         outcome = HOLDS if ratio >= least and low > 1 else OPEN if ratio >= least else FAILS
@@ -311,14 +410,10 @@ def never_reaches_first(line: str) -> Rule:
 
     def check(findings: Findings, dataset: str) -> Check | None:
         static = _static(findings, dataset, line)
-        first = findings.record(findings.plan.first_curve("dregn-cf-uniform", dataset))
-        if static is None or first is None:
+        bar = _first_model(findings, dataset, static)
+        if static is None or bar is None:
             return None
         epochs = setting_in(static["settings"], "first.training.epochs")
-        before = [v.metrics[SELECTED_BY] for v in validations(first) if v.epoch <= epochs]
-        if not before:
-            return None
-        bar = max(before)
         found = Difference(_best(static) / bar - 1, None)
         outcome = FAILS if found.share > 0 else HOLDS if found.share < -ONE_SEED else OPEN
         told = f"{percent(found.share)} % against uniform weights of {epochs} epochs"
@@ -327,10 +422,36 @@ def never_reaches_first(line: str) -> Rule:
     return check
 
 
+def _first_model(findings: Findings, dataset: str, static: Record | None) -> float | None:
+    """The best of uniform weights in as many epochs as the first model had."""
+    first = findings.record(findings.plan.first_curve("dregn-cf-uniform", dataset))
+    if static is None or first is None:
+        return None
+    epochs = setting_in(static["settings"], "first.training.epochs")
+    before = [v.metrics[SELECTED_BY] for v in validations(first) if v.epoch <= epochs]
+    return max(before, default=None)
+
+
 def _static(findings: Findings, dataset: str, line: str) -> Record | None:
     """The static run with a finished first model, else the one with a shorter."""
     records = findings.named_records(FigStaticAdaptive().named(findings.plan, dataset))
     return records.get(f"{line}, {FINISHED}", records.get(line))
+
+
+def deteriorates_early(line: str) -> Rule:
+    """The first validation of the second model is far below the first model."""
+
+    def check(findings: Findings, dataset: str) -> Check | None:
+        static = _static(findings, dataset, line)
+        bar = _first_model(findings, dataset, static)
+        if static is None or bar is None:
+            return None
+        begun = validations(static)[0]
+        share = begun.metrics[SELECTED_BY] / bar - 1
+        told = f"{percent(share)} % against the first model at its first validation"
+        return Check(dataset, HOLDS if share < -ONE_SEED else FAILS, told)
+
+    return check
 
 
 def same_rate_ends_lower(findings: Findings, dataset: str) -> Check | None:
@@ -343,18 +464,16 @@ def same_rate_ends_lower(findings: Findings, dataset: str) -> Check | None:
     return Check(dataset, found.is_above(), f"{percent(-found.share)} % at the end")
 
 
-def sooner(faster: str, slower: str) -> Rule:
-    """One curve of Figure 3 converges in fewer steps than another."""
-
-    def check(findings: Findings, dataset: str) -> Check | None:
-        records = findings.named_records(FigDns().shown(findings, dataset))
-        found = {name: steps(record) for name, record in records.items()}
-        one, other = (found.get(method_name(name)) for name in (faster, slower))
-        if not one or not other:
-            return None
-        return Check(dataset, HOLDS if one < other else FAILS, f"{one:,.0f} against {other:,.0f}")
-
-    return check
+def most_speed_is_pointwise(findings: Findings, dataset: str) -> Check | None:
+    """Fewer steps are due to the pointwise loss rather than to its weights."""
+    names = ("lightgcn", "dregn-cf-uniform", "dregn-cf")
+    counts = [STEPS.values(findings, name, dataset) for name in names]
+    if not all(counts):
+        return None
+    pairwise, uniform, weighted = map(statistics.median, counts)
+    by_loss, by_weights = pairwise / uniform, uniform / weighted
+    told = f"{by_loss:.3g} × by the loss, {by_weights:.3g} × by the weights"
+    return Check(dataset, HOLDS if by_loss > by_weights else FAILS, told)
 
 
 def _by_value(findings: Findings, dataset: str, setting: str) -> dict[float, float]:
@@ -383,9 +502,12 @@ def end_of_l2_harms(end: Callable[[Sequence[float]], float]) -> Rule:
 
 
 def small_l2_harms_on_test(findings: Findings, dataset: str) -> Check | None:
-    """The smallest λ that was tested is below the method's own, on the test part."""
-    smallest = more_runs.WITH_L2[min(more_runs.SMALL_L2)]
-    return above(preset("dregn-cf"), variant(smallest), least=CLOSE)(findings, dataset)
+    """The smallest λ of the paper's range is below the method's own, on the test part."""
+    smallest = min(L2_VALUES)
+    small, own = variant(more_runs.WITH_L2[smallest]), preset("dregn-cf")
+    harms = _differs(small, own, lambda found: found.reversed.is_above(CLOSE))
+    found = harms(findings, dataset)
+    return None if found is None else found._replace(figure=f"λ {smallest:g}: {found.figure}")
 
 
 def bound_is_stable(findings: Findings, dataset: str) -> Check | None:
@@ -417,7 +539,7 @@ def enough_in_the_papers_steps(findings: Findings, dataset: str) -> Check | None
     Those are runs of the protocol `paper`, which chooses nothing.
     """
     if not findings.plan.is_quick:
-        findings = replace(findings, plan=replace(findings.plan, protocol=PAPER))
+        findings = _of_the_paper(findings)
     exact = variant(more_runs.EXACT)
     is_run = bool(_tested(findings, exact, dataset))
     return as_published(exact if is_run else preset("dregn-cf"))(findings, dataset)

@@ -34,6 +34,7 @@ from ratiorec_lab.reproduce.published import (
     dataset_name,
     method_name,
 )
+from ratiorec_lab.reproduce.records import file_of
 from ratiorec_lab.reproduce.remarks import TableFigure
 from ratiorec_lab.reproduce.tuning import AblationL2
 from ratiorec_lab.reproduce.wording import figure, listed
@@ -338,7 +339,9 @@ def _of_both_ways(
     for place, (label, part) in enumerate(zip(_WAYS, parts, strict=True)):
         records = runs[place % 2]
         note = "One seed." if len(records) == 1 else ""
-        yield label, Measured(tuple(r[part][SELECTED_BY] for r in records), remark=note)
+        values = tuple(r[part][SELECTED_BY] for r in records)
+        files = tuple(dict.fromkeys(file_of(r, dataset) for r in records))
+        yield label, Measured(values, remark=note, files=files)
 
 
 def _not_run_last(figures: Sequence[TableFigure]) -> Iterator[str]:

@@ -42,7 +42,7 @@ from ratiorec_lab.reproduce.published import (
     method_name,
     quality,
 )
-from ratiorec_lab.reproduce.records import CellFiles, Record
+from ratiorec_lab.reproduce.records import CellFiles, Record, file_of
 from ratiorec_lab.reproduce.remarks import absent, as_or_unlike, beyond, why_not_run
 from ratiorec_lab.reproduce.wording import figure, listed
 
@@ -94,7 +94,19 @@ class FigSensitivity:
                 for metric in METRICS
             ),
             remarks=(*self._remarks(findings, found), *absent(findings)),
+            runs=tuple(
+                (f"{dataset_name(dataset)}, {LABELS[setting]}", files)
+                for setting in LABELS
+                for dataset in findings.datasets
+                if (files := self._files(findings, setting, dataset))
+            ),
         )
+
+    def _files(self, findings: Findings, setting: str, dataset: str) -> tuple[str, ...]:
+        values = self.values(findings.plan, setting)
+        cells = [findings.plan.changed(METHOD, dataset, {setting: value}) for value in values]
+        records = findings.records(cell for cell in cells if cell is not None)
+        return tuple(file_of(record, dataset) for record in records)
 
     def _found(self, findings: Findings, setting: str, dataset: str) -> ByValue:
         """Validation figures by the value of the setting."""
@@ -234,6 +246,9 @@ class Search:
             rows=tuple(
                 Row(_point(one, preset), tuple(Measured((one["validation"][m],)) for m in METRICS))
                 for one in order[:MOST_ROWS]
+            ),
+            runs=tuple(
+                (_point(one, preset), (file_of(one, dataset),)) for one in order[:MOST_ROWS]
             ),
             remarks=tuple(self._remarks(findings, preset, dataset, order)),
         )
