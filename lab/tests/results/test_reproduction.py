@@ -66,6 +66,19 @@ def test_what_is_ahead_of_the_method_is_bold_and_what_failed_is_said(tmp_path: P
     assert "| `ease` | **.4000 / .2000** | **.4000 / .2000** |" in table
     assert "| `dregn-cf-fast` | .2000 / .1000 | .2000 / .1000 |" in table
     assert "| `wmf` | not measured | not measured |" in table
+    assert "Ahead of `dregn-cf` on amazon-cds: `ease`." in table
+
+
+def test_a_run_of_the_reproduction_comes_before_one_that_was_cut(tmp_path: Path) -> None:
+    (tmp_path / "presets").mkdir()
+    cut = {"max_seconds": 60, "stopped_by": "time budget"}
+    for name in ("amazon-book-75", "amazon-cds"):
+        found = [preset("dregn-cf", 0.1, 0.1), preset("lightgcn", 0.1, 0.05) | cut]
+        write_json(tmp_path / "presets" / f"{name}.json", {"dataset": name, "results": found})
+    folder = tmp_path / "reproduce" / "cells" / "validated" / "amazon-book-75"
+    folder.mkdir(parents=True)
+    write_json(folder / "lightgcn-seed0.json", preset("lightgcn", 0.1, 0.06))
+    assert "| `lightgcn` | .1200 / .0600 | .1000 / .0500 ‡ |" in other_sets_table(tmp_path)
 
 
 def test_clamped_users_are_shares_by_bound(tmp_path: Path) -> None:

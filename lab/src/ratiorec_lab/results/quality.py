@@ -209,7 +209,7 @@ def rivals_table(found: Iterable[Line]) -> str:
     """Every preset where there are rivals, what of it falls short, and what is not there."""
     shown = rival_lines(found)
     told = [*_short(shown), *_missing(shown)]
-    heading = "Short of a published figure by more than 3 %, or not measured:"
+    heading = "Short of a published figure by more than 3 %, or without a record in this table:"
     return "\n\n".join([_table(_RIVALS, shown), *([heading, "\n".join(told)] if told else [])])
 
 
@@ -246,7 +246,7 @@ def _missing(found: list[Line]) -> Iterator[str]:
         presets.setdefault(where, []).append(f"`{name}`")
     for where, names in presets.items():
         if where:
-            yield f"- {where}: {listed(names)} not measured."
+            yield f"- {where}: {listed(names)} have none."
 
 
 # New pairs, from the files of the study `fold_in_quality`.

@@ -26,9 +26,9 @@ from ratiorec_lab.reproduce.published import (
     dataset_name,
     method_name,
 )
-from ratiorec_lab.reproduce.records import TIMINGS, CellFiles, Timing, validations
+from ratiorec_lab.reproduce.records import TIMINGS, CellFiles, Timing, validations, was_cut
 from ratiorec_lab.reproduce.tables import TableEffectiveness
-from ratiorec_lab.reproduce.wording import figure
+from ratiorec_lab.reproduce.wording import figure, listed
 from ratiorec_lab.tables import in_seconds, markdown_table
 
 Record = dict[str, Any]
@@ -233,32 +233,58 @@ def _agreement(one: Mapping[str, float], other: Mapping[str, float]) -> str:
 # Data sets that the paper does not have, from the files of the study `compare_all`.
 
 
+_OTHER_SETS = ("amazon-book-75", "amazon-cds")
+CUT = "‡"
+
+
 def other_sets_table(folder: Path) -> str:
     """R@20 / nDCG@20 of every preset on test, one seed, where the paper has no figures."""
-    names = ("amazon-book-75", "amazon-cds")
-    found = {
-        name: {
-            one["preset"]: one
-            for one in json.loads((folder / "presets" / f"{name}.json").read_bytes())["results"]
-        }
-        for name in names
-    }
-    ours = {name: found[name]["dregn-cf"]["test"][SELECTED_BY] for name in names}
+    found = {name: _of_first_seed(folder, name) for name in _OTHER_SETS}
+    ours = {name: found[name]["dregn-cf"]["test"][SELECTED_BY] for name in _OTHER_SETS}
     rows = [
-        [f"`{preset}`", *(_other_cell(found[name].get(preset), ours[name]) for name in names)]
-        for preset in PRESETS
-        if any(preset in found[name] for name in names)
+        [f"`{one}`", *(_other_cell(found[name].get(one), ours[name]) for name in _OTHER_SETS)]
+        for one in PRESETS
+        if any(one in found[name] for name in _OTHER_SETS)
     ]
-    return markdown_table(["preset", *(f"{name} R@20 / nDCG@20" for name in names)], rows)
+    ahead = {
+        name: [f"`{p}`" for p in PRESETS if _is_ahead(found[name].get(p), ours[name])]
+        for name in _OTHER_SETS
+    }
+    told = [f"Ahead of `dregn-cf` on {name}: {listed(some)}." for name, some in ahead.items()]
+    return "\n\n".join(
+        (
+            markdown_table(["preset", *(f"{name} R@20 / nDCG@20" for name in _OTHER_SETS)], rows),
+            f"{CUT} ended by its time budget, the others by early stopping or their last step.",
+            "\n".join(told),
+        )
+    )
+
+
+def _of_first_seed(folder: Path, dataset: str) -> dict[str, Record]:
+    """The runs of presets with seed 0: of the reproduction, else of the study `compare_all`."""
+    compared = json.loads((folder / "presets" / f"{dataset}.json").read_bytes())["results"]
+    cells = folder / "reproduce" / "cells" / VALIDATED / dataset
+    own = {
+        preset: json.loads(path.read_bytes())
+        for preset in PRESETS
+        if (path := cells / f"{preset}-seed0.json").exists()
+    }
+    return {one["preset"]: one for one in compared} | own
+
+
+def _is_ahead(record: Record | None, ours: float) -> bool:
+    if record is None or not record.get("test"):
+        return False
+    return bool(round(record["test"][SELECTED_BY], 4) > round(ours, 4))
 
 
 def _other_cell(record: Record | None, ours: float) -> str:
     """Bold where it is ahead of `dregn-cf`."""
     if record is None or not record.get("test"):
         return "not measured"
-    ndcg = record["test"][SELECTED_BY]
-    words = f"{figure(record['test']['recall@20'])} / {figure(ndcg)}"
-    return f"**{words}**" if round(ndcg, 4) > round(ours, 4) else words
+    words = f"{figure(record['test']['recall@20'])} / {figure(record['test'][SELECTED_BY])}"
+    words = f"**{words}**" if _is_ahead(record, ours) else words
+    return words + (f" {CUT}" if was_cut(record) else "")
 
 
 # Where the non-negative correction acts, from the file of the study `clamp`.
