@@ -157,10 +157,9 @@ def test_dynamic_sampling_is_drawn_by_step_on_a_logarithmic_axis(files: CellFile
         "Gowalla: LightGCN-DNS converges in 20 steps and LightGCN in 30, as in the paper, where "
         "LightGCN-DNS is the faster."
     ) in shown.remarks
-    assert (
-        "Gowalla: DREGN-CF reaches nDCG@20 .2000 and LightGCN-DNS .2500, unlike in the paper, "
-        "where DREGN-CF is the better."
-    ) in shown.remarks
+    # the paper compares by the test part
+    told = "Gowalla: DREGN-CF reaches nDCG@20 .2000 and LightGCN-DNS .2500 on validation pairs."
+    assert told in shown.remarks
 
 
 def test_a_quick_run_is_not_held_against_the_paper(files: CellFiles) -> None:

@@ -262,10 +262,11 @@ def _dns_remarks(dataset: str, records: Mapping[str, Record]) -> Iterator[str]:
             )
     best = {name: _best(record) for name, record in records.items()}
     for better, worse in ((DYNAMIC, PAIRWISE), (PAIRWISE, UNIFORM), (OURS, DYNAMIC)):
-        if better in best and worse in best:
-            yield as_or_unlike(
-                f"{dataset}: {better} reaches nDCG@20 {figure(best[better])} and {worse} "
-                f"{figure(best[worse])}",
-                best[better] > best[worse],
-                f"where {better} is the better",
-            )
+        if better not in best or worse not in best:
+            continue
+        told = f"{dataset}: {better} reaches nDCG@20 {figure(best[better])} and {worse} "
+        told += figure(best[worse])
+        if all("test-curve" in records[name]["cell"] for name in (better, worse)):
+            yield as_or_unlike(told, best[better] > best[worse], f"where {better} is the better")
+        else:  # the paper speaks of the test part, and the verdict judges that
+            yield f"{told} on validation pairs."
