@@ -181,9 +181,11 @@ class VerdictTable:
         rows = [
             VerdictRow(
                 one.claim.sentence,
-                re.sub(r"(Table|Figure) ", "\\1\N{NO-BREAK SPACE}", one.where).split("; "),
+                _with_units(re.sub(r"(Table|Figure) ", "\\1\N{NO-BREAK SPACE}", one.where)).split(
+                    "; "
+                ),
                 one.status,
-                one.figures.split("; "),
+                _with_units(one.figures).split("; "),
                 evidence.links(one.claim),
             )
             for one in verdicts

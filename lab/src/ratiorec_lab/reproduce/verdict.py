@@ -47,7 +47,7 @@ RULES = (
     "it says so; «fails this rule» marks what its own figures would not pass.",
     "Reproduced: it holds on every data set of the paper that was run. Partly: it holds on some of "
     "them, or is open, or was seen on a part of Amazon-Book alone. Not reproduced: it fails "
-    "wherever it was run. Not tested: the runs are not there.",
+    "wherever it was run, be that a part of Amazon-Book. Not tested: the runs are not there.",
 )
 
 
