@@ -11,17 +11,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ratiorec.serve.errors import RefusedError, as_response, fault
+from ratiorec.serve.errors import RefusedError, as_response, fault, no_such_address
 from ratiorec.serve.security import HEADERS
 from ratiorec.serve.service import ANSWERED_BY, EVENTS, Limits, Service, log_request
 
+_END_IN_AN_ID = ("/v1/recommend/", "/v1/similar/")  # an id may end in anything
 _DISCARDED = 8  # so many times the limit is read and forgotten, for the client to hear the answer
 
 
 class _ClientLeftError(Exception):
     """The client went away before its request was whole."""
+
+
+@dataclass(frozen=True)
+class WholePaths:
+    """Finds nothing at an address with a line end behind it, which routes would overlook."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if path.endswith("\n") and not path.startswith(_END_IN_AN_ID):
+            refused = no_such_address(scope["method"], path, HTTPException(404))
+            await as_response(refused)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
 
 @dataclass(frozen=True)

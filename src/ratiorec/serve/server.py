@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from ratiorec import __version__
 from ratiorec.errors import ConfigError
 from ratiorec.serve.errors import answer_errors
-from ratiorec.serve.middleware import BoundedBodies, Observed
+from ratiorec.serve.middleware import BoundedBodies, Observed, WholePaths
 from ratiorec.serve.routes import operations, router
 from ratiorec.serve.security import RequireKey
 from ratiorec.serve.service import HEAD_BYTES, Limits, Service, keep_little_memory, log_event
@@ -115,6 +115,7 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
     app.include_router(page_router(read_pages()))
     answer_errors(app)
     # the last one added is the outermost
+    app.add_middleware(WholePaths)
     app.add_middleware(BoundedBodies, limits=service.limits)
     app.add_middleware(RequireKey, keys=service.keys)
     app.add_middleware(Observed, service=service)
