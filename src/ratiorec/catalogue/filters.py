@@ -94,6 +94,10 @@ class _Remembered:
         self._found: OrderedDict[Expression, NDArray[np.int64]] = OrderedDict()
         self._n_bytes = 0
 
+    def __reduce__(self) -> tuple[type[_Remembered], tuple[()]]:
+        """A copy remembers nothing: a lock is of one process."""
+        return _Remembered, ()
+
     def get(self, expression: Expression) -> NDArray[np.int64] | None:
         with self._lock:
             if (found := self._found.get(expression)) is not None:
