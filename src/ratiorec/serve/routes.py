@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -276,7 +276,7 @@ async def model_card(asking: Asking, fields: Annotated[VariantQuery, InQuery()])
             "settings": dict(artifact.settings),
             "card": dict(artifact.card),
             "members": list(artifact.card.get("members") or ()),
-            "limits": asdict(service.limits),
+            "limits": service.limits.told(),
             "user_search": service.user_search,
         }
     )

@@ -122,6 +122,7 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
     return app
 
 
+_YEAR = 31_536_000
 _SWITCH_SECONDS = 2e-4  # ranking and answering take turns; Python's 5 ms would be all the latency
 
 
@@ -200,6 +201,11 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _whole(seconds: float) -> int:
+    """Seconds as uvicorn has them: whole, and a year where they have no end."""
+    return math.ceil(min(seconds, _YEAR))
+
+
 def run(
     service: Service,
     listener: socket.socket,
@@ -220,8 +226,8 @@ def run(
         server_header=False,
         proxy_headers=False,
         h11_max_incomplete_event_size=HEAD_BYTES,
-        timeout_keep_alive=math.ceil(limits.idle_seconds),
-        timeout_graceful_shutdown=math.ceil(limits.drain_seconds),
+        timeout_keep_alive=_whole(limits.idle_seconds),
+        timeout_graceful_shutdown=_whole(limits.drain_seconds),
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
     keep_little_memory()

@@ -7,6 +7,7 @@ import contextlib
 import ctypes
 import json
 import logging
+import math
 import sys
 import threading
 import time
@@ -65,6 +66,10 @@ class Limits:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             require_range(name, value, above=0, finite=False, what="a limit must be positive")
+
+    def told(self) -> dict[str, float | None]:
+        """The limits for JSON, which has no number for infinity."""
+        return {name: None if value == math.inf else value for name, value in vars(self).items()}
 
     def check_length(self, k: int, n_lists: int = 1) -> None:
         """Refuse lists that are too long, too many, or too much together."""
