@@ -18,6 +18,7 @@ from ratiorec.model.query import Query
 from ratiorec.scorers.blend import Blend, standardise
 from ratiorec.scorers.factors import InnerProduct
 from ratiorec.scorers.scorer import Indices, UserItems
+from ratiorec.serve.conditions import settle
 from ratiorec.serve.errors import PlainJSON, RefusedError, encoded
 from ratiorec.serve.models import Served
 from ratiorec.serve.ranking import Id, ServedQuery, rows_by_query
@@ -41,6 +42,7 @@ async def lists_of_users(
         user: native_id(users, index) if index >= 0 else user for user, index in known.items()
     }
     unknown = [user for user, index in known.items() if index < 0]
+    await settle(service.queue, asked.model, asked.query)
     lists = await service.queue.lists(asked, [native[u] for u, i in known.items() if i >= 0])
     if on_unknown != "skip":
         places = artifact.new_user_ids.indices(unknown, on_unknown="skip").tolist()
@@ -85,6 +87,7 @@ async def lists_of_histories(
 ) -> list[dict[str, Any]]:
     """The list of each history."""
     numbered = list(enumerate(histories))
+    await settle(service.queue, asked.model, asked.query)
     return await service.queue.fold_ins(partial(_lists_by_fold_in, asked), numbered)
 
 
@@ -108,6 +111,7 @@ async def lists_of_profiles(
 ) -> list[dict[str, Any]]:
     """The list of each user of whom attributes alone are known."""
     numbered = list(enumerate(profiles))
+    await settle(service.queue, asked.model, asked.query)
     return await service.queue.fold_ins(partial(_lists_by_profile, asked), numbered)
 
 

@@ -30,6 +30,7 @@ from ratiorec.serve.answers import (
     placed_items,
     similar_items,
 )
+from ratiorec.serve.conditions import settle
 from ratiorec.serve.errors import PlainJSON, RefusedError
 from ratiorec.serve.models import Served
 from ratiorec.serve.ranking import Id, ServedQuery
@@ -134,6 +135,9 @@ class Exchange:
         """The query, within the limits of this server."""
         query = fields.query(self._rules(fields))
         self.service.limits.check_query(query, n_lists)
+        if not isinstance(fields.rules, str):
+            named = self.service.models.first.current.artifact.filters.named
+            self.service.limits.check_together(query, named)
         return query
 
     def _rules(self, fields: UserQuery | RecommendRequest) -> Rules:
@@ -200,6 +204,7 @@ async def similar(
     """The items nearest to one item."""
     query, model = fields.query(), asking.model(fields.variant)
     asking.service.limits.check_query(query)
+    await settle(asking.service.queue, model, query)
     found = await asking.service.queue.call(partial(similar_items, model, item, query))
     return await as_json(model.name | found, n_rows=fields.k)
 
