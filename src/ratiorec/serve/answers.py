@@ -39,9 +39,10 @@ async def lists_of_users(
     found = users.indices(user_ids, on_unknown=on_unknown)
     known = dict(zip(user_ids, found.tolist(), strict=True))
     native = {
-        user: native_id(users, index) if index >= 0 else user for user, index in known.items()
+        user: native_id(users, index) if index >= 0 else _as_asked(users, user)
+        for user, index in known.items()
     }
-    unknown = [user for user, index in known.items() if index < 0]
+    unknown = [native[user] for user, index in known.items() if index < 0]
     await settle(service.queue, asked.model, asked.query)
     lists = await service.queue.lists(asked, [native[u] for u, i in known.items() if i >= 0])
     if on_unknown != "skip":
@@ -75,6 +76,12 @@ async def lists_by_variant(
             lists[place] = row if row is None or len(once) == 1 else model.name | row
     name = models[0].name if len(once) == 1 else dict.fromkeys(models[0].name)
     return name | {"lists": [row for row in lists if row is not None]}
+
+
+def _as_asked(users: Vocabulary, user: Id) -> Id:
+    """An unknown id as it was given; an address has whole numbers as text, and a model may not."""
+    native: Id = users.native(user) if isinstance(user, str) else user
+    return native
 
 
 def _marked(is_fallback: bool) -> dict[str, bool]:

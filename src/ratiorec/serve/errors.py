@@ -34,6 +34,7 @@ _STATUS: tuple[tuple[type[RatiorecError], int], ...] = (
     (DataError, 422),
 )
 _LONGEST_FOUND = 200
+_LONGEST_PART = 1000
 
 
 class RefusedError(RatiorecError, RuntimeError):
@@ -72,10 +73,15 @@ def four_parts(error: RatiorecError) -> dict[str, str]:
     """The body of an answer that is a refusal."""
     return {
         "what": error.what,
-        "where": error.where,
-        "found": error.found,
+        "where": _cut(error.where),
+        "found": _cut(error.found),
         "wanted": error.wanted,
     }
+
+
+def _cut(text: str) -> str:
+    """What may repeat a part of a request, of whatever length that is."""
+    return text if len(text) <= _LONGEST_PART else text[:_LONGEST_PART] + "…"
 
 
 def status_of(error: RatiorecError) -> int:

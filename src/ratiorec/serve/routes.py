@@ -316,12 +316,14 @@ async def reload(
     return PlainJSON({"model": first, "swapped": any(outcomes), "variants": rows})
 
 
+@operations.head("/health/live", include_in_schema=False)
 @operations.get("/health/live", responses={200: {"model": Health}})
 async def live() -> Response:
     """The process answers."""
     return PlainJSON({"status": "alive"})
 
 
+@operations.head("/health/ready", include_in_schema=False)
 @operations.get("/health/ready", responses={200: {"model": Health}, 503: {"model": Problem}})
 async def ready(service: Uses) -> Response:
     """A model is loaded and the server is not about to end."""

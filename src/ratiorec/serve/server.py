@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import uvicorn
 from fastapi import APIRouter, FastAPI, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from ratiorec import __version__
@@ -61,6 +62,7 @@ def page_router(pages: Mapping[str, Page]) -> APIRouter:
     """The front page, a page about the API, and the files that they need."""
     router = APIRouter(include_in_schema=False)
 
+    @router.head("/")
     @router.get("/")
     async def front() -> Response:
         return pages["index.html"].answer()
@@ -118,7 +120,8 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
     app.add_middleware(WholePaths)
     app.add_middleware(BoundedBodies, limits=service.limits)
     app.add_middleware(RequireKey, keys=service.keys)
-    app.add_middleware(Observed, service=service)
+    known = [one for one in (*router.routes, *operations.routes) if isinstance(one, APIRoute)]
+    app.add_middleware(Observed, service=service, routes=known)
     return app
 
 
