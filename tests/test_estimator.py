@@ -78,6 +78,18 @@ def test_rows_given_are_left_out_in_place_of_those_of_training(estimator: RatioR
     assert one.tolist() == ids[0].tolist()
 
 
+def test_stored_zeros_and_repeats_of_rows_given_count_as_in_fit(estimator: RatioRec) -> None:
+    plain = scipy.sparse.csr_array(([1.0, 1.0], ([0, 0], [3, 5])), (1, N_ITEMS))
+    parts = ([1.0, 0.0, 0.5, 0.5], [3, 4, 5, 5], [0, 4])
+    given = scipy.sparse.csr_array(parts, (1, N_ITEMS))
+    for again in (False, True):
+        ids, scores = estimator.recommend([4], given, N=N_ITEMS, recalculate_user=again)
+        expected = estimator.recommend([4], plain, N=N_ITEMS, recalculate_user=again)
+        assert ids.tolist() == expected[0].tolist()
+        assert scores.tolist() == expected[1].tolist()
+    assert given.nnz == 4  # whose matrix it is finds it as it was
+
+
 def test_a_user_can_be_what_the_rows_given_make_of_him(estimator: RatioRec) -> None:
     rows = user_items(seed=5)[[7, 8]]
     ids, scores = estimator.recommend([900, 901], rows, N=4, recalculate_user=True)

@@ -161,12 +161,16 @@ class MissingExtraError(RatiorecError, ImportError):
     """An optional dependency is not installed."""
 
 
+_LONGEST_NAME = 200
+
+
 def unknown_choice(
     what: str, found: Any, choices: Iterable[str], *, where: str
 ) -> UnknownChoiceError:
     """The error for a name that is not among the choices, with the nearest one as a hint."""
     names = list(choices)
-    near = difflib.get_close_matches(str(found), names, n=1)
+    is_short = len(str(found)) <= _LONGEST_NAME  # for others it would take its time
+    near = difflib.get_close_matches(str(found), names, n=1) if is_short else []
     hint = f"; did you mean {near[0]}?" if near else ""
     wanted = f"one of {', '.join(names)}{hint}" if names else "none, as there is none"
     return UnknownChoiceError(what, where=where, found=repr(found), wanted=wanted)

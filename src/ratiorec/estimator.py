@@ -107,7 +107,7 @@ class RatioRec:
         return self._factors.items
 
     def fit(self, user_items: scipy.sparse.csr_array, show_progress: bool = True) -> RatioRec:
-        """Train on a sparse matrix, users by items, whose stored entries are the pairs."""
+        """Train on a sparse matrix, users by items, whose entries other than 0 are the pairs."""
         from ratiorec.api import fit
 
         self._model = fit(
@@ -302,5 +302,7 @@ def _rows(user_items: Any, n_rows: int, n_items: int) -> UserItems:
             found=f"a matrix {list(user_items.shape)}",
             wanted=f"[{n_rows}, {n_items}]: one row for each user asked about",
         )
-    matrix = user_items.tocsr()
+    matrix = user_items.tocsr(copy=True)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
     return UserItems(matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32))

@@ -58,7 +58,7 @@ def test_a_text_id_is_found_by_the_number_it_spells() -> None:
     assert vocabulary.indices([7, 7.0, np.int64(7)]).tolist() == [1, 1, 1]
 
 
-@pytest.mark.parametrize("text", ["007", "1_0", " 7", "+7", "٧"])
+@pytest.mark.parametrize("text", ["007", "1_0", " 7", "+7", "٧", "9" * 5000])
 def test_text_that_only_resembles_an_integer_id_is_unknown(text: str) -> None:
     vocabulary = Vocabulary.from_ids([7, 10], kind="item")
     assert vocabulary.indices([text], on_unknown="skip").tolist() == [-1]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import random
+from collections.abc import Callable
+from copy import deepcopy
 
 import numpy as np
 import pytest
@@ -153,6 +156,13 @@ def test_named_filters_are_of_one_model_and_may_use_one_another() -> None:
     assert named.scorer is model.scorer
     with pytest.raises(ConfigError, match="names a named filter that is not there"):
         model.recommend("u0", filter="@cheap_tea")
+
+
+@pytest.mark.parametrize("copied", [deepcopy, lambda model: pickle.loads(pickle.dumps(model))])
+def test_a_model_can_be_copied_after_a_filter(copied: Callable[[Artifact], Artifact]) -> None:
+    model = shop("inner_product").with_filters({"cheap": "price < 30"})
+    found = model.recommend("u0", filter="@cheap").answer_ids
+    assert copied(model).recommend("u0", filter="@cheap").answer_ids.tolist() == found.tolist()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ratiorec.catalogue.expressions import Expression
 from ratiorec.errors import ConfigError, UnknownChoiceError
 from ratiorec.model.query import Query
 from ratiorec.reranking.rules import MOST_RULES, Rules, named_rules, read_rules
@@ -21,6 +22,13 @@ def test_rules_that_say_the_same_are_equal_whatever_their_order_and_spelling() -
     assert hash(Query(rules=one)) == hash(Query(rules=other))
     assert pickle.loads(pickle.dumps(one)) == one
     assert one != Rules(limits={"a": 1})
+
+
+def test_boosts_that_turn_out_to_be_one_add_up() -> None:
+    rules = Rules(boosts={"@cheap": 2, "price < 3": 1, "stock > 1": 1})
+    cheap = {"cheap": Expression.parse("price < 3")}
+    settled = rules.with_boosts(lambda boost: boost.with_named(cheap))
+    assert settled == Rules(boosts={"price < 3": 3, "stock > 1": 1})
 
 
 def test_no_rule_at_all_is_no_rules() -> None:

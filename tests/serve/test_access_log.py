@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ratiorec.serve.service import log_event, start_logging
-from support.asgi_client import Client
+from ratiorec.serve.models import ModelInUse
+from ratiorec.serve.security import Keys
+from ratiorec.serve.server import create_app
+from ratiorec.serve.service import Limits, Service, log_event, start_logging
+from support.asgi_client import Client, answer_to
 
 NAMES = ("ratiorec.serve", "uvicorn.error")
 
@@ -50,6 +56,25 @@ def test_a_request_is_one_line_without_what_was_asked(client: Client) -> None:
     assert first["id"] == answer.headers["x-request-id"]
     for content in ("user1", "item3", "user2", "item4", "tea", "user7", "192.0.2.7"):
         assert content not in stream.getvalue()
+
+
+def test_a_request_that_is_refused_before_its_address_is_logged_with_it(folder: Path) -> None:
+    stream = io.StringIO()
+    start_logging("info", stream)
+    limits, keys = Limits(max_body_bytes=10, read_seconds=0.01), Keys.of(["a-key-of-ada-1234"])
+    service = Service.of(ModelInUse(folder), limits)
+    open_to_all, app = create_app(service), create_app(replace(service, keys=keys))
+    Client(open_to_all).post("/v1/recommend", {"users": ["user1"]})
+    slow = {"headers": {"content-length": "2"}, "chunks": [b"{", b"}"], "chunk_seconds": 0.1}
+    asyncio.run(answer_to(open_to_all, "POST", "/v1/why", **slow))
+    Client(app).get("/v1/users/user1/history")
+    Client(app).get("/elsewhere")
+    assert [(line["status"], line["route"]) for line in lines_of(stream)] == [
+        (413, "/v1/recommend"),
+        (408, "/v1/why"),
+        (401, "/v1/users/{user}/history"),
+        (401, "unmatched"),
+    ]
 
 
 def test_at_level_debug_a_line_says_what_was_asked(client: Client) -> None:

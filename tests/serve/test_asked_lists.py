@@ -16,6 +16,7 @@ from ratiorec.errors import ModelError
 from ratiorec.model.artifact import Artifact
 from ratiorec.reranking.rules import Rules
 from ratiorec.serve.models import ModelInUse, RequestNames
+from ratiorec.serve.ranking import RankingQueue
 from ratiorec.serve.server import create_app
 from ratiorec.serve.service import Limits, Service
 from support.asgi_client import Client
@@ -182,6 +183,58 @@ def test_more_than_the_server_allows_is_refused(tmp_path: Path, asked: Any, wher
     assert (answer.status, answer.refusal["where"]) == (422, where)
     fits = {"users": ["user1"], "filter": "@cheap and price > 2", "rules": "large"}
     assert client.post("/v1/recommend", fits).status == 200
+
+
+CONTAINS = " or ".join(f'kind contains "{n}"' for n in range(20))
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"filter": CONTAINS, "rules": {"boosts": {f"({CONTAINS}) and price > 1": 1}}},
+        {"rules": {"boosts": {f'kind contains "{n}"': 1 for n in range(33)}}},
+        {"rules": {"boosts": {"@many": 1, "@many and price > 1": 1}}},
+    ],
+)
+def test_contains_is_counted_over_all_conditions_of_a_request(
+    tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    names = RequestNames({"many": CONTAINS}, {"mine": Rules(boosts={CONTAINS: 1, "@many": 1})})
+    client = Client(create_app(service_of(shop(), tmp_path / "shop", names)))
+    answer = client.post("/v1/recommend", {"users": ["user1"]} | asked)
+    assert (answer.status, answer.refusal["where"]) == (422, "filter and rules.boosts")
+    assert answer.refusal["wanted"] == "at most 32 conditions with contains"
+    assert client.get("/v1/recommend/user1", filter=CONTAINS, rules="mine").status == 200
+
+
+def test_conditions_are_settled_step_by_step_before_the_ranking(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[int, bool]] = []
+
+    class Noted(RankingQueue):
+        async def steps(self, steps: Any, n_steps: int, *, is_long: bool) -> None:
+            taken.append((n_steps, is_long))
+            await super().steps(steps, n_steps, is_long=is_long)
+
+    monkeypatch.setattr("ratiorec.serve.conditions._AT_ONCE", 100)
+    monkeypatch.setattr("ratiorec.serve.conditions._LONG", 100)
+    monkeypatch.setattr("ratiorec.serve.service.RankingQueue", Noted)
+    client = Client(create_app(service_of(shop(), tmp_path / "shop")))
+    rules = {"boosts": {"price > 10": 2.0, "@cheap": 1.0}}
+    asked = {"filter": "price > 2 and price < 20", "rules": rules, "k": 30}
+    for body in ({"users": ["user3"]}, {"histories": [["item3"]]}):
+        (one,) = client.post("/v1/recommend", asked | body).json["lists"]
+        assert one["items"]
+    wanted = {"filter": asked["filter"], "rules": Rules.from_table(rules, where="rules")}
+    (one,) = client.post("/v1/recommend", asked | {"users": ["user3"]}).json["lists"]
+    assert [row["item_id"] for row in one["items"]] == expected(30, **wanted)
+    assert taken == [(5, False)]  # from then on they are known
+    ids = " or ".join(f'id contains "{n}"' for n in range(4))
+    assert len(client.get("/v1/similar/item3", filter=ids).json["items"]) == 20
+    assert taken[1:] == [(5, True)]
+    client.get("/v1/recommend/user3", filter="price > 7")
+    assert taken[2:] == []  # few enough to be a part of the ranking
 
 
 @pytest.mark.parametrize("diversity", ["nan", "inf", "-0.1", "2", "much", ""])

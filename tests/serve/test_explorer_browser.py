@@ -13,7 +13,7 @@ import pytest
 from ratiorec.config import to_table
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
-from ratiorec.scorers import Blend, ItemWeights
+from ratiorec.scorers import Blend, ItemWeights, PopularityScorer
 from ratiorec.settings import Settings, UserBatches
 from support.explorer import DOWN, ENTER, ESCAPE, TAB, UP, Explorer
 from support.serve_process import ServerProcess, running
@@ -415,6 +415,53 @@ def test_a_history_that_is_refused_has_no_list_beside_it(
         explorer.until(lambda: explorer.recommended())
         assert not explorer.one("#problem").is_displayed()
         explorer.severe()  # the 422 that was asked for
+
+
+def test_the_page_opens_without_an_error_on_a_model_that_knows_little(
+    browser: Any, tmp_path: Path
+) -> None:
+    seen = rows_of([[0, 1, 2], [2]])
+    ids = [f"{'long' * 60}-{n}" for n in range(9)]
+    items = Vocabulary(np.array(ids, object), "item")
+    users = Vocabulary(np.array(["ada", "bob"], object), "user")
+    counts = PopularityScorer(np.arange(9, dtype=np.float32), 2)
+    Artifact(counts, users, items, seen).save(tmp_path / "model")
+    with running(tmp_path / "model", tmp_path / "log", "--max-k", "3") as server:
+        explorer = Explorer(browser, server).opened()
+        assert not explorer.one("#problem").is_displayed()
+        assert explorer.history() == [ids[2]]
+        assert explorer.recommended() == [ids[8], ids[7], ids[6]]
+        assert len(explorer.all("#suggestions button")) == 3
+        explorer.one("#search").send_keys("long")
+        explorer.until(lambda: len(explorer.all("#options li")) == 3)
+        explorer.opened(f"#item={ids[4]}")
+        explorer.until(lambda: explorer.history() == [ids[4]])
+        assert not explorer.one("#problem").is_displayed()
+        explorer.severe()  # that there is no map, and nothing alike
+
+
+def test_an_answer_that_comes_late_is_dropped(explorer: Explorer) -> None:
+    explorer.emptied()
+    explorer.run(
+        "const real = window.fetch; window.fetch = async (path, options) => {"
+        "  const answer = await real(path, options);"
+        "  if (path.includes('user1/history')) {"
+        "    await new Promise((done) => { window.answerLate = done; });"
+        "    window.isLate = true;"
+        "  }"
+        "  return answer;"
+        "};"
+    )
+    explorer.one("#user").send_keys("user1", ENTER)
+    explorer.until(lambda: explorer.run("return Boolean(window.answerLate)"))
+    explorer.one("#user").clear()
+    explorer.show("user3")
+    before = explorer.history()
+    explorer.run("window.answerLate()")
+    explorer.until(lambda: explorer.run("return window.isLate"))
+    explorer.run("return new Promise((done) => setTimeout(done, 300))")
+    assert explorer.history() == before
+    assert "user3" in explorer.one("#whose").text
 
 
 def test_a_browser_does_not_ask_again_by_itself_when_ranking_took_too_long(

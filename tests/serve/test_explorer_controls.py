@@ -244,6 +244,25 @@ def test_two_variants_stand_side_by_side_and_what_moved_is_marked(
     explorer.until(lambda: not explorer.one("#beside-list").is_displayed())
 
 
+def test_a_second_variant_that_refuses_leaves_the_first_list(
+    browser: Any, models: dict[str, Artifact], tmp_path: Path
+) -> None:
+    models["a"].save(tmp_path / "a")
+    small_model(n_users=2, n_items=N_ITEMS).save(tmp_path / "b")
+    variants = [f"{name}={tmp_path / name}" for name in "ab"]
+    options = [variants[1], "--split", "a:99.5,b:0.5"]
+    with running(variants[0], tmp_path / "log", *options) as server:
+        explorer = Explorer(browser, server).opened("#user=user3&variant=a")
+        assert explorer.texts("#variant option") == ["a (99.5 %)", "b (0.5 %)"]
+        explorer.choose("beside", "b")
+        refused = "There is no list: 1 unknown user id(s) (where: user ids; found: 'user3';"
+        explorer.until(lambda: explorer.one("#beside-kind").text.startswith(refused))
+        assert explorer.recommended() == names_of(models["a"], "user3")
+        assert not explorer.all("#recommendations .mark.only")
+        assert not explorer.one("#problem").is_displayed()
+        explorer.severe()  # the 404 of the second variant
+
+
 def test_another_variant_has_lists_model_and_map_of_its_own(
     explorer: Explorer, models: dict[str, Artifact]
 ) -> None:

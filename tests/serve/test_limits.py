@@ -8,7 +8,10 @@ import pytest
 from ratiorec.cli.serve import LimitGroup
 from ratiorec.errors import ConfigError
 from ratiorec.serve.errors import RefusedError
-from ratiorec.serve.service import HEAD_BYTES, Limits
+from ratiorec.serve.models import ModelInUse
+from ratiorec.serve.server import create_app
+from ratiorec.serve.service import HEAD_BYTES, Limits, Service
+from support.asgi_client import Client
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Limits)])
@@ -43,6 +46,19 @@ def test_a_long_history_is_refused_with_its_place() -> None:
 def test_a_long_list_of_items_is_refused_by_its_name() -> None:
     with pytest.raises(RefusedError, match="where: allow; found: 3; wanted: at most 2"):
         Limits(max_listed=2).check_listed("abc", "allow")
+
+
+def test_a_length_that_is_not_given_is_within_the_limit(folder: Path) -> None:
+    client = Client(create_app(Service.of(ModelInUse(folder), Limits(max_k=2), user_search=True)))
+    for path in (
+        *("/v1/recommend/user3", "/v1/similar/item3", "/v1/users/user3/history"),
+        *("/v1/items", "/v1/users"),
+    ):
+        found = client.get(path).json
+        assert len(found.get("items") or found["users"]) == 2, path
+        assert client.get(path, k=3).refusal["where"] == "k"
+    (one,) = client.post("/v1/recommend", {"users": ["user3"]}).json["lists"]
+    assert len(one["items"]) == 2
 
 
 def documented() -> dict[str, float]:

@@ -167,6 +167,27 @@ def test_a_short_request_waits_for_one_block_of_a_long_one() -> None:
     assert answers == [[-n for n in range(size)] for size in (300, 400, 1, 20)]
 
 
+def test_a_short_request_goes_between_two_steps_and_long_ones_are_counted() -> None:
+    async def ask() -> tuple[list[str], Any]:
+        steps = Steps(RankingQueue(max_waiting=10, max_long=1))
+        coming: list[asyncio.Future[Any]] = []
+
+        def come() -> None:
+            short = steps.queue.fold_ins(steps.work("short"), [1])
+            long = steps.queue.steps(iter(()), 1, is_long=True)
+            coming.extend(map(asyncio.ensure_future, (short, long)))
+
+        work = steps.work("step", then=come)
+        await steps.queue.steps((None for _ in range(5) if work([1])), 6, is_long=True)
+        (_, refused) = await asyncio.gather(*coming, return_exceptions=True)
+        await steps.queue.steps(iter(()), 1, is_long=True)  # let in again
+        return steps.order, refused
+
+    order, refused = asyncio.run(ask())
+    assert order == ["step", "short", *["step"] * 4]
+    assert (refused.status, refused.where) == (429, "long requests")
+
+
 @pytest.mark.parametrize(
     ("seconds_each", "sizes"),
     [(0.0001, [8, 16, 32, 32]), (0.0005, [8, 8, 8, 8]), (0.1, [8, 4, 2, 1, 1])],

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from support.asgi_client import Client
+from support.asgi_client import Client, answer_to
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/v1", "/v1/recommendation", "/static/none.js"])
@@ -16,6 +19,32 @@ def test_a_method_that_is_not_answered_is_refused_with_those_that_are(client: Cl
     answer = client.post("/v1/model")
     assert (answer.status, answer.headers["allow"]) == (405, "GET")
     assert answer.refusal["what"] == "this method is not answered here"
+
+
+@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/"])
+def test_head_is_answered_where_machines_look_first(client: Client, path: str) -> None:
+    answer = asyncio.run(answer_to(client.app, "HEAD", path))
+    assert (answer.status, answer.headers) == (200, answer.headers | {"x-frame-options": "DENY"})
+    assert "head" not in client.get("/openapi.json").json["paths"].get(path, {})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"rules": {"x" * 500_000: 1}},
+        {"rules": "x" * 500_000},
+        {"rules": {"limits": {"x" * 500_000: 1}}},
+        {"rules": {"limits": {"x" * 500_000: 0}}},
+        {"users": ["x" * 500_000]},
+        {"variant": "x" * 60, "attributes": ["x" * 500_000]},
+    ],
+)
+def test_a_refusal_repeats_no_more_than_a_part_of_a_long_request(
+    client: Client, asked: dict[str, Any]
+) -> None:
+    answer = client.post("/v1/recommend", {"users": ["user1"]} | asked)
+    assert answer.status in (404, 422)
+    assert len(answer.body) < 5000
 
 
 @pytest.mark.parametrize(

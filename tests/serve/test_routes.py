@@ -143,6 +143,17 @@ def test_too_many_listed_items_are_refused(tmp_path: Path) -> None:
     assert (answer.status, answer.refusal["where"]) == (422, "deny")
 
 
+def test_an_unknown_user_has_the_type_that_ids_of_the_model_have(tmp_path: Path) -> None:
+    client = client_of(numbered_model(), tmp_path / "model")
+    asked = {"users": [987654, "987655"], "on_unknown": "fallback"}
+    lists = client.post("/v1/recommend", asked).json["lists"]
+    assert [one["user_id"] for one in lists] == [987654, 987655]
+    one = client.get("/v1/recommend/987654", on_unknown="fallback").json
+    assert (one["user_id"], one["items"]) == (987654, lists[0]["items"])
+    long = "9" * 5000
+    assert client.get(f"/v1/recommend/{long}", on_unknown="fallback").json["user_id"] == long
+
+
 # --- many users ------------------------------------------------------------------------------
 
 

@@ -41,7 +41,10 @@ def test_who_knows_a_key_is_answered(guarded: Client, key: str, header: str) -> 
         {"X-API-Key": ADMIN},
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/recommend/user1", "/v1/model", "/metrics", "/v1/items"])
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/recommend/user1", "/v1/model", "/metrics", "/v1/items", "/metrics%0A", "/Metrics", "//"],
+)
 def test_who_knows_none_is_refused(guarded: Client, headers: dict[str, str], path: str) -> None:
     answer = guarded.get(path, headers)
     assert (answer.status, answer.headers["www-authenticate"]) == (401, "Bearer")
@@ -51,6 +54,11 @@ def test_who_knows_none_is_refused(guarded: Client, headers: dict[str, str], pat
 @pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/", "/docs", "/openapi.json"])
 def test_health_and_pages_need_no_key(guarded: Client, path: str) -> None:
     assert guarded.get(path).status == 200
+
+
+@pytest.mark.parametrize("path", ["/metrics%0A", "/v1/users/user1/history%0A", "/v1/model%0A"])
+def test_an_address_with_a_line_end_behind_it_is_none(guarded: Client, path: str) -> None:
+    assert guarded.get(path, {"X-API-Key": KEY}).status == 404
 
 
 def test_without_keys_everybody_may_ask(client: Client) -> None:

@@ -61,6 +61,16 @@ def test_it_listens_on_loopback_only_and_never_loads_torch(folder: Path, tmp_pat
             assert "torch" not in maps.read_text()
 
 
+def test_limits_of_time_may_be_without_end(folder: Path, tmp_path: Path) -> None:
+    names = ["idle-seconds", "drain-seconds", "read-seconds", "rank-seconds"]
+    options = [part for name in names for part in (f"--{name}", "inf")]
+    with running(folder, tmp_path / "log", *options) as server:
+        assert server.json("/v1/recommend/user1")["items"]
+        limits = server.json("/v1/model")["limits"]
+        assert [limits[name.replace("-", "_")] for name in names] == [None] * 4
+        assert server.stop() == 0
+
+
 @pytest.mark.parametrize("sig", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_with_exit_code_0(folder: Path, tmp_path: Path, sig: int) -> None:
     with running(folder, tmp_path / "log") as server:

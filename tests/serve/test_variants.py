@@ -66,6 +66,16 @@ def test_places_are_shared_out_even_where_shares_run_into_one_another() -> None:
         assert counted == list(shares.values())
 
 
+def test_an_id_written_otherwise_gets_the_same_variant() -> None:
+    split = TrafficSplit({"a": 50, "b": 50})
+    for n in range(50):
+        uuid = f"{n:08x}-9abc-def0-1234-56789abcdef0"
+        assert split.name_of(uuid.upper()) == split.name_of(uuid)
+        assert split.name_of(f"{n}.0") == split.name_of(str(n)) == split.name_of(n)
+    assert len({split.name_of(text.upper()) for text in IDS[:50]}) == 2
+    assert any(split.name_of(text.upper()) != split.name_of(text) for text in IDS[:50])
+
+
 def test_the_same_id_gets_the_same_variant_in_another_process() -> None:
     program = (
         "from ratiorec.serve.variants import TrafficSplit\n"

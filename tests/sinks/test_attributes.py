@@ -20,7 +20,7 @@ from ratiorec.sinks import Job, sink_of, write_lists
 from support.postgres_server import PostgresServer
 from support.sink_places import PulledPlugError, small_model, stop_after
 
-ODD = 'unit "price" {%s} ?'
+ODD = 'unit\n"price", {%s} ?'
 PRICES = np.array([1.5, np.nan, 3, 1e-9] * 10)
 TEXTS = ["nan", None, 'a "quoted"\nline', "x,y"] * 10
 MODEL = small_model().with_items(

@@ -62,6 +62,15 @@ def test_everything_else_changes_the_identity() -> None:
     assert len(set(others)) == len(others)
 
 
+def test_another_meaning_of_a_name_changes_the_identity() -> None:
+    def named(**filters: str) -> str:
+        return identity(_priced(1.0).with_filters(filters), rules=Rules(boosts=boosts))
+
+    boosts = {"@hot": 50, "price < 1": 1}
+    assert named(hot="price < 1") != named(hot="price > 1")
+    assert named(hot="price < 1", other="price > 5") == named(hot="price < 1")
+
+
 def test_ids_that_run_together_have_another_identity() -> None:
     assert identity(small_model(["a", "bc"])) != identity(small_model(["ab", "c"]))
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import operator
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,10 @@ from numpy.typing import NDArray
 from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.columns import MISSING, Categories, Kind, Numbers, OwnVectors, Tags, Texts
 
+T = TypeVar("T")
 Mask = NDArray[np.bool_]
+Steps = Generator[None, None, T]
+"""Work that may rest before each condition, and what comes of it."""
 Operator = Literal["==", "!=", "<", "<=", ">", ">="]
 
 KEYWORDS = frozenset(
@@ -235,16 +238,31 @@ def joined(join: type[AllOf] | type[AnyOf], parts: list[Node]) -> Node:
 
 def mask_of(node: Node, table: Attributes) -> Mask:
     """Which rows a node is true of; no name may be left in it."""
+    return finished(mask_in_steps(node, table))
+
+
+def mask_in_steps(node: Node, table: Attributes) -> Steps[Mask]:
+    """The same, condition by condition."""
     if isinstance(node, Not):
-        return ~mask_of(node.part, table)
+        return ~(yield from mask_in_steps(node.part, table))
     if isinstance(node, AllOf | AnyOf):
-        found = mask_of(node.parts[0], table).copy()
+        found = (yield from mask_in_steps(node.parts[0], table)).copy()
         join = np.logical_and if isinstance(node, AllOf) else np.logical_or
         for part in node.parts[1:]:
-            join(found, mask_of(part, table), out=found)
+            join(found, (yield from mask_in_steps(part, table)), out=found)
         return found
     assert isinstance(node, Condition)
+    yield
     return node.mask(table)
+
+
+def finished(steps: Steps[T]) -> T:
+    """What comes of all the steps."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return cast(T, end.value)
 
 
 def leaves(node: Node) -> Iterator[Condition | Named]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.columns import Column, Texts
-from ratiorec.catalogue.conditions import Mask, quoted_name
+from ratiorec.catalogue.conditions import Steps, finished, mask_in_steps, quoted_name
 from ratiorec.catalogue.expressions import Expression
 from ratiorec.config import read_toml
 from ratiorec.data.vocabulary import Vocabulary
@@ -59,15 +59,20 @@ class Filters:
 
     def kept(self, expression: Expression) -> NDArray[np.int64]:
         """The items that an expression is true of, ascending; not to be written to."""
+        return finished(self.kept_in_steps(expression))
+
+    def kept_in_steps(self, expression: Expression) -> Steps[NDArray[np.int64]]:
+        """The same, condition by condition."""
         whole = self.check(expression)
         if (found := self._remembered.get(whole)) is None:
-            found = np.flatnonzero(self._mask(whole))
+            found = np.flatnonzero((yield from mask_in_steps(whole.root, self._asked(whole))))
             found.flags.writeable = False
             self._remembered.put(whole, found)
         return found
 
-    def _mask(self, whole: Expression) -> Mask:
-        return whole.mask(self._asked(whole))
+    def remembers(self, whole: Expression) -> bool:
+        """Whether it is known what an expression without names keeps."""
+        return self._remembered.get(whole) is not None
 
     def _asked(self, expression: Expression) -> Attributes:
         """The table, with id and title only where it needs them: they take memory."""
@@ -93,6 +98,10 @@ class _Remembered:
         self._lock = threading.Lock()
         self._found: OrderedDict[Expression, NDArray[np.int64]] = OrderedDict()
         self._n_bytes = 0
+
+    def __reduce__(self) -> tuple[type[_Remembered], tuple[()]]:
+        """A copy remembers nothing: a lock is of one process."""
+        return _Remembered, ()
 
     def get(self, expression: Expression) -> NDArray[np.int64] | None:
         with self._lock:

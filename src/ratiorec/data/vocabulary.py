@@ -20,6 +20,7 @@ OnUnknown = Literal["raise", "skip", "fallback"]
 UUID_TEXT = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 WHOLE_NUMBER = re.compile(r"(0|-?[1-9][0-9]*)(\.0+)?")
 """An integer as it is printed, or as a column of floats prints it; not 007."""
+_LONGEST_INT64 = len("-9223372036854775808")
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,7 +158,7 @@ def _are_integers(ids: Any) -> bool:
 def _as_integer(text: str) -> int | str:
     """The integer that is written so, or as 7.0; "007" and "1_000" stay text."""
     whole = WHOLE_NUMBER.fullmatch(text)
-    return int(whole[1]) if whole else text
+    return int(whole[1]) if whole and len(whole[1]) <= _LONGEST_INT64 else text
 
 
 def _stored(ids: Any, kind: str) -> NDArray[Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.columns import Categories
+from ratiorec.catalogue.conditions import Steps, finished
 from ratiorec.catalogue.filters import Filters
 from ratiorec.reranking.greedy import (
     Calibrated,
@@ -64,14 +65,23 @@ class Shelf:
 
     def shift(self, boosts: Boosts) -> NDArray[np.float32]:
         """What boosts add to the score of each item, in standard deviations."""
+        return finished(self.shift_in_steps(boosts))
+
+    def shift_in_steps(self, boosts: Boosts) -> Steps[NDArray[np.float32]]:
+        """The same, condition by condition."""
         if boosts not in self._shifts:
-            if len(self._shifts) >= _MOST_SHIFTS:
-                self._shifts.clear()
             total = np.zeros(len(self.filters.items))
             for text, strength in boosts:
-                total[self.filters.kept(boost_of(text))] += strength
+                kept = yield from self.filters.kept_in_steps(boost_of(text))
+                total[kept] += strength
+            if len(self._shifts) >= _MOST_SHIFTS:
+                del self._shifts[next(iter(self._shifts))]  # the one made first
             self._shifts[boosts] = total.astype(np.float32)
         return self._shifts[boosts]
+
+    def has_shift(self, boosts: Boosts) -> bool:
+        """Whether it is known what boosts add."""
+        return boosts in self._shifts
 
     @cached_property
     def likeness(self) -> Likeness:

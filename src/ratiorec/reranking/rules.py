@@ -85,7 +85,10 @@ class Rules:
 
     def with_boosts(self, settled: Callable[[Expression], Expression]) -> Self:
         """The same rules, what they boost put otherwise: without names that others do not know."""
-        boosts = {str(settled(boost_of(text))): value for text, value in pairs(self.boosts)}
+        boosts: dict[str, float] = {}
+        for text, value in pairs(self.boosts):
+            name = str(settled(boost_of(text)))
+            boosts[name] = boosts.get(name, 0) + value  # two may turn out to be one
         return replace(self, boosts=boosts)
 
     def _keep(

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -276,8 +275,14 @@ def arrow_table(columns: Mapping[str, NDArray[Any]]) -> pyarrow.Table:
 def csv_lines(columns: Mapping[str, NDArray[Any]]) -> Iterator[bytes]:
     """A header and rows of CSV in UTF-8: quotes where a cell needs them, nothing for NaN."""
     rows = zip(*map(_cells, columns.values()), strict=True)
-    for row in chain([tuple(columns)], rows):
+    yield csv_header(columns)
+    for row in rows:
         yield f"{','.join(row)}\n".encode()
+
+
+def csv_header(names: Iterable[str]) -> bytes:
+    """The line of a CSV file that names its columns."""
+    return f"{','.join(map(_quoted, names))}\n".encode()
 
 
 def _cells(values: NDArray[Any]) -> list[str]:

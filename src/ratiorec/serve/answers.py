@@ -18,6 +18,7 @@ from ratiorec.model.query import Query
 from ratiorec.scorers.blend import Blend, standardise
 from ratiorec.scorers.factors import InnerProduct
 from ratiorec.scorers.scorer import Indices, UserItems
+from ratiorec.serve.conditions import settle
 from ratiorec.serve.errors import PlainJSON, RefusedError, encoded
 from ratiorec.serve.models import Served
 from ratiorec.serve.ranking import Id, ServedQuery, rows_by_query
@@ -38,9 +39,11 @@ async def lists_of_users(
     found = users.indices(user_ids, on_unknown=on_unknown)
     known = dict(zip(user_ids, found.tolist(), strict=True))
     native = {
-        user: native_id(users, index) if index >= 0 else user for user, index in known.items()
+        user: native_id(users, index) if index >= 0 else _as_asked(users, user)
+        for user, index in known.items()
     }
-    unknown = [user for user, index in known.items() if index < 0]
+    unknown = [native[user] for user, index in known.items() if index < 0]
+    await settle(service.queue, asked.model, asked.query)
     lists = await service.queue.lists(asked, [native[u] for u, i in known.items() if i >= 0])
     if on_unknown != "skip":
         places = artifact.new_user_ids.indices(unknown, on_unknown="skip").tolist()
@@ -75,6 +78,12 @@ async def lists_by_variant(
     return name | {"lists": [row for row in lists if row is not None]}
 
 
+def _as_asked(users: Vocabulary, user: Id) -> Id:
+    """An unknown id as it was given; an address has whole numbers as text, and a model may not."""
+    native: Id = users.native(user) if isinstance(user, str) else user
+    return native
+
+
 def _marked(is_fallback: bool) -> dict[str, bool]:
     """The mark of a list that is not personal; the others have none."""
     return {"fallback": True} if is_fallback else {}
@@ -85,6 +94,7 @@ async def lists_of_histories(
 ) -> list[dict[str, Any]]:
     """The list of each history."""
     numbered = list(enumerate(histories))
+    await settle(service.queue, asked.model, asked.query)
     return await service.queue.fold_ins(partial(_lists_by_fold_in, asked), numbered)
 
 
@@ -108,6 +118,7 @@ async def lists_of_profiles(
 ) -> list[dict[str, Any]]:
     """The list of each user of whom attributes alone are known."""
     numbered = list(enumerate(profiles))
+    await settle(service.queue, asked.model, asked.query)
     return await service.queue.fold_ins(partial(_lists_by_profile, asked), numbered)
 
 

@@ -34,6 +34,7 @@ _STATUS: tuple[tuple[type[RatiorecError], int], ...] = (
     (DataError, 422),
 )
 _LONGEST_FOUND = 200
+_LONGEST_PART = 1000
 
 
 class RefusedError(RatiorecError, RuntimeError):
@@ -72,10 +73,15 @@ def four_parts(error: RatiorecError) -> dict[str, str]:
     """The body of an answer that is a refusal."""
     return {
         "what": error.what,
-        "where": error.where,
-        "found": error.found,
+        "where": _cut(error.where),
+        "found": _cut(error.found),
         "wanted": error.wanted,
     }
+
+
+def _cut(text: str) -> str:
+    """What may repeat a part of a request, of whatever length that is."""
+    return text if len(text) <= _LONGEST_PART else text[:_LONGEST_PART] + "…"
 
 
 def status_of(error: RatiorecError) -> int:
@@ -265,16 +271,20 @@ async def _not_answered(request: Request, error: Exception) -> Response:
     route = _route_of(request)
     if error.status_code == 400 and route in BODIES:
         return as_response(unreadable(str(error.__cause__ or error.detail), route))
+    return as_response(no_such_address(request.method, request.url.path, error))
+
+
+def no_such_address(method: str, path: str, error: HTTPException) -> RefusedError:
+    """The refusal of an address, or of a method at it, that no route is for."""
     what = {404: "there is nothing here", 405: "this method is not answered here"}
-    refused = RefusedError(
+    return RefusedError(
         what.get(error.status_code, "the request cannot be answered"),
         status=error.status_code,
-        where=f"{request.method} {shortened(request.url.path)}",
+        where=f"{method} {shortened(path)}",
         found=str(error.detail),
         wanted="a path and method that GET /openapi.json lists",
         headers=error.headers,
     )
-    return as_response(refused)
 
 
 def _route_of(request: Request) -> str:

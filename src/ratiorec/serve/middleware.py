@@ -7,21 +7,40 @@ import logging
 import random
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ratiorec.serve.errors import RefusedError, as_response, fault
+from ratiorec.serve.errors import RefusedError, as_response, fault, no_such_address
 from ratiorec.serve.security import HEADERS
 from ratiorec.serve.service import ANSWERED_BY, EVENTS, Limits, Service, log_request
 
+_END_IN_AN_ID = ("/v1/recommend/", "/v1/similar/")  # an id may end in anything
 _DISCARDED = 8  # so many times the limit is read and forgotten, for the client to hear the answer
 
 
 class _ClientLeftError(Exception):
     """The client went away before its request was whole."""
+
+
+@dataclass(frozen=True)
+class WholePaths:
+    """Finds nothing at an address with a line end behind it, which routes would overlook."""
+
+    app: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        if path.endswith("\n") and not path.startswith(_END_IN_AN_ID):
+            refused = no_such_address(scope["method"], path, HTTPException(404))
+            await as_response(refused)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)
 
 
 @dataclass(frozen=True)
@@ -135,10 +154,14 @@ class _Answer:
 
 @dataclass(frozen=True)
 class Observed:
-    """The outermost layer: nothing leaves the server that has not passed it."""
+    """The outermost layer: nothing leaves the server that has not passed it.
+
+    `routes` tell where a request went that was refused on its way there.
+    """
 
     app: ASGIApp
     service: Service
+    routes: Sequence[APIRoute] = ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -160,7 +183,7 @@ class Observed:
             self._note(scope, answer, request_id, time.perf_counter() - started)
 
     def _note(self, scope: Scope, answer: _Answer, request_id: str, seconds: float) -> None:
-        route = getattr(scope.get("route"), "path_format", "unmatched")
+        route = self._route_of(scope)
         method, status = scope["method"], answer.status
         model, variant = self._answered_by(scope)
         self.service.metrics.count(
@@ -182,6 +205,12 @@ class Observed:
             "client": scope["client"][0] if scope.get("client") else None,
         }
         log_request(status, parts, content)
+
+    def _route_of(self, scope: Scope) -> str:
+        """The address as the description of the API has it."""
+        alike = (one for one in self.routes if one.path_regex.fullmatch(scope["path"]))
+        route = scope.get("route") or next(alike, None)
+        return str(getattr(route, "path_format", "unmatched"))
 
     def _answered_by(self, scope: Scope) -> tuple[str | None, str | None]:
         """Version and variant, where it was one model; one that is alone is always the one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -61,11 +61,11 @@ def rows_by_query(table: Recommendations) -> dict[Id, list[Row]]:
 class _Queued:
     """A request in the queue, and the results of those of its parts that are done."""
 
-    def __init__(self, work: Work, parts: Sequence[Any]) -> None:
+    def __init__(self, work: Work, parts: Sequence[Any], at_once: int) -> None:
         self.work = work
         self.parts = parts
         self.results: list[Any] = []
-        self.at_once = SHORT
+        self.at_once = at_once
         self.outcome: asyncio.Future[list[Any]] = asyncio.get_running_loop().create_future()
 
     @property
@@ -130,26 +130,35 @@ class RankingQueue:
         self, work: Callable[[Sequence[S]], Sequence[T]], of: Sequence[S]
     ) -> list[T]:
         """What `work` makes of each; of those who ask for many, few are let in at once."""
-        if len(of) <= SHORT:
+        with self._let_in(is_long=len(of) > SHORT):
             return await self._done(work, of)
-        if self._n_long >= self._max_long:
-            raise _busy("long requests", self._n_long, self._max_long)
-        self._n_long += 1
-        try:
-            return await self._done(work, of)
-        finally:
-            self._n_long -= 1
+
+    async def steps(self, steps: Iterator[None], n_steps: int, *, is_long: bool) -> None:
+        """Take steps one by one, or several at a time where they are quick."""
+        with self._let_in(is_long=is_long):
+            await self._done(lambda parts: [next(steps, None) for _ in parts], range(n_steps), 1)
 
     def close(self) -> None:
         """End the thread once it has finished what it is at."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
-    async def _done(self, work: Work, parts: Sequence[Any]) -> list[Any]:
+    @contextlib.contextmanager
+    def _let_in(self, *, is_long: bool) -> Iterator[None]:
+        """Long requests are few at once."""
+        if is_long and self._n_long >= self._max_long:
+            raise _busy("long requests", self._n_long, self._max_long)
+        self._n_long += is_long
+        try:
+            yield
+        finally:
+            self._n_long -= is_long
+
+    async def _done(self, work: Work, parts: Sequence[Any], at_once: int = SHORT) -> list[Any]:
         if not parts:
             return []
         if self.n_waiting >= self._max_waiting:
             raise _busy("the queue of requests", self.n_waiting, self._max_waiting)
-        asked = _Queued(work, parts)
+        asked = _Queued(work, parts, at_once)
         self._waiting.append(asked)
         self._start_next()
         return await asked.outcome  # cancelled with whoever waits, and then no block follows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -30,14 +30,17 @@ from ratiorec.serve.answers import (
     placed_items,
     similar_items,
 )
+from ratiorec.serve.conditions import settle
 from ratiorec.serve.errors import PlainJSON, RefusedError
 from ratiorec.serve.models import Served
 from ratiorec.serve.ranking import Id, ServedQuery
 from ratiorec.serve.requests import (
     HistoryQuery,
     ItemSearchQuery,
+    LengthQuery,
     MapQuery,
     NoQuery,
+    QueryFields,
     RecommendRequest,
     SearchQuery,
     SimilarQuery,
@@ -130,10 +133,19 @@ class Exchange:
         chosen = self.service.models.chosen(variant, identifier)
         return self.models.setdefault(chosen.variant, chosen.current)
 
+    def length(self, fields: QueryFields | LengthQuery) -> int:
+        """The k of a request; one that is not given is no more than this server allows."""
+        most = self.service.limits.max_k
+        return fields.k if "k" in fields.model_fields_set else min(fields.k, most)
+
     def query(self, fields: UserQuery | RecommendRequest, n_lists: int) -> Query:
         """The query, within the limits of this server."""
+        fields.k = self.length(fields)
         query = fields.query(self._rules(fields))
         self.service.limits.check_query(query, n_lists)
+        if not isinstance(fields.rules, str):
+            named = self.service.models.first.current.artifact.filters.named
+            self.service.limits.check_together(query, named)
         return query
 
     def _rules(self, fields: UserQuery | RecommendRequest) -> Rules:
@@ -198,8 +210,10 @@ async def similar(
     asking: Asking, item: Item, fields: Annotated[SimilarQuery, InQuery()]
 ) -> Response:
     """The items nearest to one item."""
+    fields.k = asking.length(fields)
     query, model = fields.query(), asking.model(fields.variant)
     asking.service.limits.check_query(query)
+    await settle(asking.service.queue, model, query)
     found = await asking.service.queue.call(partial(similar_items, model, item, query))
     return await as_json(model.name | found, n_rows=fields.k)
 
@@ -210,9 +224,10 @@ async def history(
 ) -> Response:
     """The items that a user had in training."""
     model = asking.model(fields.variant, user)
-    asking.service.limits.check_length(fields.k)
-    found = history_of(model, user, fields.k, fields.attributes)
-    return await as_json(model.name | found, n_rows=fields.k)
+    k = asking.length(fields)
+    asking.service.limits.check_length(k)
+    found = history_of(model, user, k, fields.attributes)
+    return await as_json(model.name | found, n_rows=k)
 
 
 @router.post("/v1/why", responses=_described(Why, 404, 408, 413, 422, 429, 503))
@@ -238,10 +253,11 @@ async def item_map(asking: Asking, fields: Annotated[MapQuery, InQuery()]) -> Re
 async def items(asking: Asking, fields: Annotated[ItemSearchQuery, InQuery()]) -> Response:
     """Items by a part of their id or name, those with most users first."""
     model = asking.model(fields.variant)
-    asking.service.limits.check_length(fields.k)
-    work = partial(found_items, model, fields.query, fields.k, fields.attributes)
+    k = asking.length(fields)
+    asking.service.limits.check_length(k)
+    work = partial(found_items, model, fields.query, k, fields.attributes)
     found = await asking.service.queue.call(work)
-    return await as_json(model.name | {"items": found}, n_rows=fields.k)
+    return await as_json(model.name | {"items": found}, n_rows=k)
 
 
 @router.get("/v1/users", responses=_described(Users, 403, 422, 429, 503))
@@ -249,9 +265,10 @@ async def users(asking: Asking, fields: Annotated[SearchQuery, InQuery()]) -> Re
     """Users by a part of their id, where the server was started with --user-search."""
     require_user_search(is_on=asking.service.user_search)
     model = asking.model(fields.variant)
-    asking.service.limits.check_length(fields.k)
-    found = await asking.service.queue.call(partial(found_users, model, fields.query, fields.k))
-    return await as_json(model.name | {"users": found}, n_rows=fields.k)
+    k = asking.length(fields)
+    asking.service.limits.check_length(k)
+    found = await asking.service.queue.call(partial(found_users, model, fields.query, k))
+    return await as_json(model.name | {"users": found}, n_rows=k)
 
 
 @router.get("/v1/model", responses=_described(Card, 422))
@@ -276,7 +293,7 @@ async def model_card(asking: Asking, fields: Annotated[VariantQuery, InQuery()])
             "settings": dict(artifact.settings),
             "card": dict(artifact.card),
             "members": list(artifact.card.get("members") or ()),
-            "limits": asdict(service.limits),
+            "limits": service.limits.told(),
             "user_search": service.user_search,
         }
     )
@@ -299,12 +316,14 @@ async def reload(
     return PlainJSON({"model": first, "swapped": any(outcomes), "variants": rows})
 
 
+@operations.head("/health/live", include_in_schema=False)
 @operations.get("/health/live", responses={200: {"model": Health}})
 async def live() -> Response:
     """The process answers."""
     return PlainJSON({"status": "alive"})
 
 
+@operations.head("/health/ready", include_in_schema=False)
 @operations.get("/health/ready", responses={200: {"model": Health}, 503: {"model": Problem}})
 async def ready(service: Uses) -> Response:
     """A model is loaded and the server is not about to end."""

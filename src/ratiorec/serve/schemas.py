@@ -234,7 +234,7 @@ class Card(BaseModel):
     ratiorec: str
     settings: dict[str, Any]
     card: dict[str, Any]
-    limits: dict[str, float]
+    limits: Annotated[dict[str, float | None], Field(description="null where there is none.")]
     user_search: bool
 
 

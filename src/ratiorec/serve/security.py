@@ -27,6 +27,8 @@ HEADERS: tuple[tuple[bytes, bytes], ...] = (
     (b"cache-control", b"no-store"),
 )
 RELOAD = "/v1/reload"  # has a token of its own
+_OPEN = frozenset({"/", "/docs", "/openapi.json", "/health/live", "/health/ready", RELOAD})
+_PAGES = "/static/"
 
 _SHORTEST_KEY = 16
 
@@ -99,7 +101,7 @@ def require_user_search(*, is_on: bool) -> None:
 
 @dataclass(frozen=True)
 class RequireKey:
-    """Lets only those ask for data or figures who know a key; health and pages are for all."""
+    """Lets only those ask who know a key; health and pages alone are for all."""
 
     app: ASGIApp
     keys: Keys | None
@@ -111,13 +113,13 @@ class RequireKey:
             await as_response(_unknown_key("an API key"))(scope, receive, send)
 
     def _admits(self, scope: Scope) -> bool:
-        if scope["type"] != "http" or self.keys is None or not _is_closed(scope["path"]):
+        if scope["type"] != "http" or self.keys is None or _is_open(scope["path"]):
             return True
         return self.keys.admit(given_key(Headers(scope=scope)))
 
 
-def _is_closed(path: str) -> bool:
-    return path == "/metrics" or (path.startswith("/v1/") and path != RELOAD)
+def _is_open(path: str) -> bool:
+    return path in _OPEN or path.startswith(_PAGES)
 
 
 def _unknown_key(wanted: str) -> RefusedError:

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple
 
 import uvicorn
 from fastapi import APIRouter, FastAPI, Response
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from ratiorec import __version__
 from ratiorec.errors import ConfigError
 from ratiorec.serve.errors import answer_errors
-from ratiorec.serve.middleware import BoundedBodies, Observed
+from ratiorec.serve.middleware import BoundedBodies, Observed, WholePaths
 from ratiorec.serve.routes import operations, router
 from ratiorec.serve.security import RequireKey
 from ratiorec.serve.service import HEAD_BYTES, Limits, Service, keep_little_memory, log_event
@@ -61,6 +62,7 @@ def page_router(pages: Mapping[str, Page]) -> APIRouter:
     """The front page, a page about the API, and the files that they need."""
     router = APIRouter(include_in_schema=False)
 
+    @router.head("/")
     @router.get("/")
     async def front() -> Response:
         return pages["index.html"].answer()
@@ -115,12 +117,15 @@ def create_app(service: Service, *, watch_seconds: float | None = None) -> FastA
     app.include_router(page_router(read_pages()))
     answer_errors(app)
     # the last one added is the outermost
+    app.add_middleware(WholePaths)
     app.add_middleware(BoundedBodies, limits=service.limits)
     app.add_middleware(RequireKey, keys=service.keys)
-    app.add_middleware(Observed, service=service)
+    known = [one for one in (*router.routes, *operations.routes) if isinstance(one, APIRoute)]
+    app.add_middleware(Observed, service=service, routes=known)
     return app
 
 
+_YEAR = 31_536_000
 _SWITCH_SECONDS = 2e-4  # ranking and answering take turns; Python's 5 ms would be all the latency
 
 
@@ -199,6 +204,11 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _whole(seconds: float) -> int:
+    """Seconds as uvicorn has them: whole, and a year where they have no end."""
+    return math.ceil(min(seconds, _YEAR))
+
+
 def run(
     service: Service,
     listener: socket.socket,
@@ -219,8 +229,8 @@ def run(
         server_header=False,
         proxy_headers=False,
         h11_max_incomplete_event_size=HEAD_BYTES,
-        timeout_keep_alive=math.ceil(limits.idle_seconds),
-        timeout_graceful_shutdown=math.ceil(limits.drain_seconds),
+        timeout_keep_alive=_whole(limits.idle_seconds),
+        timeout_graceful_shutdown=_whole(limits.drain_seconds),
     )
     sys.setswitchinterval(_SWITCH_SECONDS)
     keep_little_memory()

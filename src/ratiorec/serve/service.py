@@ -7,10 +7,11 @@ import contextlib
 import ctypes
 import json
 import logging
+import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TextIO
@@ -25,7 +26,8 @@ from prometheus_client import (
 )
 
 from ratiorec import __version__
-from ratiorec.catalogue.expressions import Expression
+from ratiorec.catalogue.conditions import Contains, leaves
+from ratiorec.catalogue.expressions import MOST_CONDITIONS, MOST_CONTAINS, Expression
 from ratiorec.errors import RatiorecError, require_range
 from ratiorec.model.query import Query
 from ratiorec.reranking.rules import Rules
@@ -66,6 +68,10 @@ class Limits:
         for name, value in vars(self).items():
             require_range(name, value, above=0, finite=False, what="a limit must be positive")
 
+    def told(self) -> dict[str, float | None]:
+        """The limits for JSON, which has no number for infinity."""
+        return {name: None if value == math.inf else value for name, value in vars(self).items()}
+
     def check_length(self, k: int, n_lists: int = 1) -> None:
         """Refuse lists that are too long, too many, or too much together."""
         _refuse_more(k, self.max_k, where="k", unit="items in a list")
@@ -86,6 +92,16 @@ class Limits:
         """Refuse rules that a request brings along and that are too many, or ask too much."""
         _refuse_more(rules.n_rules, self.max_rules, where="rules", unit="rules in a request")
         self._check_conditions(rules.conditions, where="rules.boosts")
+
+    def check_together(self, query: Query, named: Mapping[str, Expression]) -> None:
+        """Refuse a filter and boosts that are too much together, what has a name written out."""
+        asked = [query.filter] if isinstance(query.filter, Expression) else []
+        asked += [] if query.rules is None else query.rules.conditions
+        found = [leaf for one in asked for leaf in leaves(one.with_named(named).root)]
+        where = "filter and rules.boosts"
+        _refuse_more(len(found), MOST_CONDITIONS, where=where, unit="conditions in all")
+        n_contains = sum(isinstance(leaf, Contains) for leaf in found)
+        _refuse_more(n_contains, MOST_CONTAINS, where=where, unit="conditions with contains")
 
     def _check_conditions(self, expressions: Sequence[Expression], *, where: str) -> None:
         n = sum(expression.n_conditions for expression in expressions)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ratiorec.data.vocabulary import UUID_TEXT, WHOLE_NUMBER
 from ratiorec.errors import ConfigError, unknown_choice
 from ratiorec.serve.models import ModelInUse, RequestNames
 
@@ -75,8 +76,8 @@ class TrafficSplit:
         return cls({name: shares[name] for name in names}, salt)
 
     def name_of(self, identifier: int | str) -> str:
-        """The variant of an id; 7 and "7" are the same."""
-        text = str(identifier).encode("utf-8", "surrogatepass")
+        """The variant of an id; 7, "7" and "7.0" are the same, and so are a UUID's two cases."""
+        text = _usual(str(identifier)).encode("utf-8", "surrogatepass")
         digest = hashlib.blake2b(text, digest_size=8, key=self._key).digest()
         return self._names[int(self._places[int.from_bytes(digest) % N_PLACES])]
 
@@ -97,6 +98,12 @@ class TrafficSplit:
             free = order[owners[order] == 0]
             owners[free[: round(share * N_PLACES / 100)]] = variant
         return owners
+
+
+def _usual(text: str) -> str:
+    """The usual form of an id that models know in another one too."""
+    whole = WHOLE_NUMBER.fullmatch(text)
+    return whole[1] if whole else text.lower() if UUID_TEXT.fullmatch(text) else text
 
 
 def _apart(n: int) -> float:

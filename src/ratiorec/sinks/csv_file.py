@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.files import atomic_write
-from ratiorec.scorers.table import Recommendations, csv_lines
+from ratiorec.scorers.table import Recommendations, csv_header, csv_lines
 from ratiorec.sinks.parts import FileOfParts
 
 
@@ -37,12 +37,18 @@ class CsvFile(FileOfParts):
         for number, part in enumerate(parts):
             with part.open("rb") as rows:
                 if number:
-                    rows.readline()  # the header stands once
+                    rows.seek(_header_bytes(part))  # the header stands once
                 shutil.copyfileobj(rows, handle)
 
     def write_at_once(self, lists: Recommendations) -> None:
         with atomic_write(self.path) as handle:
             self.write_part(handle, lists)
+
+
+def _header_bytes(part: Path) -> int:
+    """The length of the header, in which names may have line ends."""
+    with part.open(newline="", encoding="utf-8") as file:
+        return len(csv_header(next(csv.reader(file, strict=True))))
 
 
 def _ends_in_a_newline(part: Path) -> bool:

@@ -19,6 +19,7 @@ from ratiorec.catalogue.attributes import Attributes
 from ratiorec.errors import DataError, require_range
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.query import Ids, Query, QueryOptions, ResolvedQuery
+from ratiorec.reranking.rules import boost_of, pairs
 from ratiorec.scorers.table import Recommendations
 from ratiorec.scorers.topk import Progress
 
@@ -96,6 +97,10 @@ class Job:
         options |= {"scorer": model.scorer.kind, "version": __version__}
         if self.query.rules is not None:
             options["item table"] = model.item_table.describe()
+            options["boosts"] = [  # without names, which may stand for something else later
+                (str(model.filters.check(boost_of(text))), strength)
+                for text, strength in pairs(self.query.rules.boosts)
+            ]
         digest = hashlib.sha256(json.dumps(options).encode())
         parts: dict[str, NDArray[Any] | None] = {
             f"scorer.{name}": array for name, array in model.scorer.arrays().items()

@@ -2,6 +2,7 @@
 
 const LONG_ID = /("(?:item|similar|user)_id":)(-?\d+)/g;
 let key = null;
+let longest = Infinity;
 
 export class Refusal extends Error {
   constructor(status, parts) {
@@ -14,6 +15,13 @@ export class Refusal extends Error {
 export function useKey(given) {
   key = given;
 }
+
+// The items of a list that the server gives at most.
+export function askForAtMost(k) {
+  longest = k || Infinity;
+}
+
+const within = ({ k, ...options }) => (k ? { k: Math.min(k, longest), ...options } : options);
 
 // An option that is not set is not sent: a server knows those that it tells of alone.
 const isSet = (value) => value !== undefined && value !== null && value !== "" && value !== 0;
@@ -56,16 +64,16 @@ export async function ask(path, body) {
 const set = (options) =>
   Object.fromEntries(Object.entries(options).filter(([, value]) => isSet(value) && value.length !== 0));
 
-export const searchItems = (query, k, options = {}) => ask(address("/v1/items", { k, query, ...options }));
-export const searchUsers = (query, k) => ask(address("/v1/users", { k, query }));
+export const searchItems = (query, k, options = {}) => ask(address("/v1/items", within({ k, query, ...options })));
+export const searchUsers = (query, k) => ask(address("/v1/users", within({ k, query })));
 export const recommendToUser = (user, options) =>
-  ask(address(`/v1/recommend/${encodeURIComponent(user)}`, options));
+  ask(address(`/v1/recommend/${encodeURIComponent(user)}`, within(options)));
 export const recommendToHistory = async (history, options) =>
-  (await ask("/v1/recommend", { histories: [history], ...set(options) })).lists[0];
+  (await ask("/v1/recommend", { histories: [history], ...set(within(options)) })).lists[0];
 export const historyOf = (user, options) =>
-  ask(address(`/v1/users/${encodeURIComponent(user)}/history`, options));
+  ask(address(`/v1/users/${encodeURIComponent(user)}/history`, within(options)));
 export const similarTo = (item, options) =>
-  ask(address(`/v1/similar/${encodeURIComponent(item)}`, options));
+  ask(address(`/v1/similar/${encodeURIComponent(item)}`, within(options)));
 export const why = (history, item, options) => ask("/v1/why", { history, item, ...set(options) });
 export const model = (options = {}) => ask(address("/v1/model", options));
 export const map = (options) => ask(address("/v1/map", options));

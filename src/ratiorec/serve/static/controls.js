@@ -41,7 +41,7 @@ export function offer(model, view) {
 }
 
 const shareOf = (name, share) =>
-  typeof share === "number" ? `${name} (${Math.round(share <= 1 ? 100 * share : share)} %)` : name;
+  typeof share === "number" ? `${name} (${Number(share.toFixed(2))} %)` : name;
 
 function fill(id, options, chosen) {
   byId(`${id}-field`).hidden = options.length < 2;

@@ -6,25 +6,25 @@ const LOOKED_AT = 50;
 
 // Users are named only where the server lets people search for them.
 export async function example(model) {
-  const most = model.limits.max_k || 1;
   if (model.user_search) {
-    const { users } = await api.searchUsers("", Math.min(LOOKED_AT, most));
+    const { users } = await api.searchUsers("", LOOKED_AT);
     const had = users.filter((user) => user.n_items).sort((one, other) => one.n_items - other.n_items);
     if (had.length) {
       return { user: had[Math.floor(had.length / 2)].user_id, items: [] };
     }
   }
   const { items } = await api.searchItems("", 1);
-  return { user: "", items: items.length ? await withNeighbours(items[0].item_id, most) : [] };
+  const visitor = items.length ? await withNeighbours(items[0].item_id) : [];
+  return { user: "", items: visitor.slice(0, model.limits.max_history || visitor.length) };
 }
 
-async function withNeighbours(item, most) {
+async function withNeighbours(item) {
   try {
-    const like = await api.similarTo(item, { k: Math.min(2, most) });
+    const like = await api.similarTo(item, { k: 2 });
     return [item, ...like.items.map((one) => one.similar_id)];
   } catch (error) {
-    if (error.status === 409) {
-      return [item]; // a model that holds no items alike
+    if ([409, 422].includes(error.status)) {
+      return [item]; // a model that knows of no items alike
     }
     throw error;
   }

@@ -19,10 +19,12 @@ const LISTED = 20;
 const FOUND = 10;
 const SUGGESTED = 8;
 const SIMILAR = 10;
+const LONGEST_SEARCH = 200; // characters
 
 const state = { history: [], user: null, isExample: false, lists: [], view: address.read(), model: null };
 const models = new Map(); // what is known of each variant
 let updates = 0;
+let wishes = 0; // whose history is to be shown: what comes too late for an earlier one is dropped
 
 const map = new ItemMap((item) => add(item), (text) => say(text));
 
@@ -78,8 +80,7 @@ async function listOf(variant, isSecond) {
   const { history, user, view } = state;
   const { settings } = several() ? await known(variant) : state.model;
   const { rules, diversity } = view;
-  const k = Math.min(LISTED, state.model.limits.max_k || LISTED);
-  const options = { k, filter: controls.filterOf(view), rules, diversity, ...asking(variant) };
+  const options = { k: LISTED, filter: controls.filterOf(view), rules, diversity, ...asking(variant) };
   const answer = user
     ? await api.recommendToUser(user.user_id, options)
     : await api.recommendToHistory(history.map((item) => item.item_id), options);
@@ -92,7 +93,17 @@ async function asked() {
     return [{ items: [], measure: measureOf(state.model.settings) }];
   }
   const variants = several() && view.beside ? [view.variant, view.beside] : [view.variant];
-  return Promise.all(variants.map((variant, place) => listOf(variant, place > 0)));
+  const [first, ...others] = variants.map((variant, place) => listOf(variant, place > 0));
+  return Promise.all([first, ...others.map((list) => list.catch(withoutList))]);
+}
+
+// A second variant that refuses leaves the list of the first one as it is.
+function withoutList(refusal) {
+  if (!(refusal instanceof api.Refusal)) {
+    throw refusal;
+  }
+  const measure = measureOf(state.model.settings);
+  return { items: [], measure, variant: state.view.beside, isSecond: true, refusal };
 }
 
 // --- showing -----------------------------------------------------------------------------------
@@ -102,7 +113,7 @@ function showRecommendations() {
   showLists(state.lists, actions);
   const isAsked = state.history.length || state.user;
   byId("measure").textContent = first.items.length
-    ? second ? "Marks say how far an item has moved from its place in the first list." : first.measure.about
+    ? second && !second.refusal ? "Marks say how far an item has moved from its place in the first list." : first.measure.about
     : isAsked ? "Nothing is left to recommend." : "Add an item or show a user.";
 }
 
@@ -157,6 +168,7 @@ function refuse(error) {
 // --- changing the history ------------------------------------------------------------------------
 
 function become(history, user, isExample = false) {
+  wishes += 1;
   Object.assign(state, { history, user, isExample });
 }
 
@@ -182,11 +194,18 @@ function clear() {
 }
 
 async function showUser(id, isExample = false) {
-  const most = Math.min(state.model.limits.max_history || 100, state.model.limits.max_k || 100, 100);
+  const mine = ++wishes;
+  const k = Math.min(state.model.limits.max_history || 100, 100);
   try {
-    const answer = await api.historyOf(id, { k: most, ...asking() });
+    const answer = await api.historyOf(id, { k, ...asking() });
+    if (mine !== wishes) {
+      return;
+    }
     become(answer.items, answer, isExample);
   } catch (error) {
+    if (mine !== wishes) {
+      return;
+    }
     if (!state.lists.length) {
       await update("There is no such user."); // of a shared address: nothing stands there yet
     }
@@ -197,13 +216,17 @@ async function showUser(id, isExample = false) {
 }
 
 // Ids of a shared address alone have no titles; a search for a whole id finds it first.
+async function withTitle(id) {
+  const { items } = id.length > LONGEST_SEARCH ? { items: [] } : await api.searchItems(id, 1, asking());
+  return items.find((item) => item.item_id === id) || { item_id: id };
+}
+
 async function showItems(ids, isExample = false) {
-  const items = await Promise.all(
-    ids.map(async (id) => {
-      const { items: found } = await api.searchItems(id, 1, asking());
-      return found.find((item) => item.item_id === id) || { item_id: id };
-    }),
-  );
+  const mine = ++wishes;
+  const items = await Promise.all(ids.map(withTitle));
+  if (mine !== wishes) {
+    return;
+  }
   become(items, null, isExample);
   await update(isExample ? "An example visitor." : "A shared history.");
 }
@@ -276,6 +299,7 @@ async function showMap() {
 async function begin() {
   const answer = await api.model();
   state.model = answer;
+  api.askForAtMost(answer.limits.max_k);
   models.clear();
   if (several()) {
     models.set(answer.variant, answer);
@@ -299,7 +323,11 @@ function showModel() {
 
 async function showView({ user, items }) {
   const isExample = !user && !items.length;
+  const mine = wishes;
   const wanted = isExample ? await example(state.model) : { user, items };
+  if (mine !== wishes) {
+    return;
+  }
   await (wanted.user ? showUser(wanted.user, isExample) : showItems(wanted.items, isExample));
 }
 

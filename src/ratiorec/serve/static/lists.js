@@ -4,7 +4,7 @@ import { bar, button, byId, element, figure } from "./elements.js";
 import { replaceKeepingFocus } from "./history.js";
 import { described, nameOf } from "./items.js";
 
-// `lists` has one or two of {items, measure, variant}; `actions` gives the buttons of an item.
+// `lists` has one or two of {items, measure, variant}, or with a refusal in place of items; `actions` gives the buttons of an item.
 export function showLists(lists, actions) {
   const [first, second] = lists;
   byId("lists").classList.toggle("two", Boolean(second));
@@ -14,10 +14,10 @@ export function showLists(lists, actions) {
 }
 
 function showOne(list, other, [rows, kind, title], actions) {
-  const { items, measure } = list;
+  const { items, measure, refusal } = list;
   const values = items.map((item) => measure.value(item.score));
   const lengths = measure.shares(values);
-  const ranks = other && new Map(other.items.map((item) => [item.item_id, item.rank]));
+  const ranks = other && !other.refusal && new Map(other.items.map((item) => [item.item_id, item.rank]));
   const made = items.map((item, place) => {
     const size = element(
       "span",
@@ -30,7 +30,7 @@ function showOne(list, other, [rows, kind, title], actions) {
     return element("li", {}, described(item, ...marks), sized, ...menu(item, actions));
   });
   replaceKeepingFocus(byId(rows), made, "recommendations-title");
-  byId(kind).textContent = kindOf(items);
+  byId(kind).textContent = refusal ? told(refusal.parts) : kindOf(items);
   byId(title).hidden = !other;
   byId(title).textContent = list.variant ? `Variant ${list.variant}` : "";
 }
@@ -52,6 +52,9 @@ function moved(item, ranks, { isSecond }) {
   }
   return [mark(`${by > 0 ? "▲" : "▼"} ${Math.abs(by)} ${by > 0 ? "up" : "down"}`, by > 0 ? "up" : "down")];
 }
+
+const told = ({ what, where, found, wanted }) =>
+  `There is no list: ${what} (where: ${where}; found: ${found}; wanted: ${wanted}).`;
 
 function kindOf(items) {
   const cold = items.filter((item) => item.kind === "cold").length;
