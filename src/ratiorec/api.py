@@ -15,6 +15,7 @@ from ratiorec.config import preset as preset_settings
 from ratiorec.config import resolve
 from ratiorec.data import formats
 from ratiorec.data.benchmarks import load
+from ratiorec.data.describe import order_note
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.errors import ConfigError, DataError, unknown_choice
 from ratiorec.evaluation.evaluate import Report
@@ -85,6 +86,9 @@ def fit(
             say_lines(table.lines(), shown=progress)
     chosen = with_named(options, named)
     is_auto = settings is None and preset in (None, AUTO)
+    is_left_to_data = is_auto and chosen.validation and chosen.validation_by is None
+    if is_left_to_data and (note := order_note(dataset.train)):
+        say_lines([f"note: {note}"], shown=progress)
     with progress_bar(
         _budget(chosen, is_auto=is_auto), shown=progress if observe is None else False
     ) as bar:

@@ -161,6 +161,8 @@ def test_the_last_pairs_choose_where_there_are_timestamps(
     timed = replace(data, timestamps=rng.integers(0, 10**6, data.n_pairs), order=None)
     options = FitOptions(max_seconds=60)
     assert fit(timed, options=options).card["validation_by"] == "last"
+    of_one_order = replace(timed, timestamps=data.pair_users.astype(np.int64))
+    assert fit(of_one_order, options=options).card["validation_by"] == "random"
     untimed = replace(data, timestamps=None, order=None)
     assert fit(untimed, options=options).card["validation_by"] == "random"
     asked = replace(options, validation_by="random")

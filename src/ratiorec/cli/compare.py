@@ -98,7 +98,7 @@ class Judging:
             if self.by == "time":
                 split = cut_in_time(data, share, at=self.at, last_days=self.last_days)(data)
             elif self.by == "last":
-                split = LeaveLast(fraction=share)(data)
+                split = LeaveLast(fraction=share)(data, rng=np.random.default_rng(seed))
             else:
                 split = RatioSplit(share)(data, rng=np.random.default_rng(seed))
         except DataError as error:
