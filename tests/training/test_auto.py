@@ -202,6 +202,27 @@ def test_it_does_not_go_on_with_other_data(
         fit(other, options=replace(options, resume=True))
 
 
+def test_it_does_not_go_on_with_other_validation_pairs(
+    data: Interactions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    choose_from(SMALL, monkeypatch)
+    rng = np.random.default_rng(0)
+    first, second = (
+        replace(data, timestamps=rng.permutation(data.n_pairs), order=None) for _ in range(2)
+    )
+    options = FitOptions(max_seconds=60, checkpoints=Checkpoints(tmp_path / "c"))
+    asked = itertools.count(1)
+    with pytest.raises(StoppedError):
+        fit(first, options=options, stop_requested=lambda: next(asked) == 6)
+    options = replace(options, resume=True)
+    with pytest.raises(CheckpointError, match="validation_by = random"):
+        fit(first, options=replace(options, validation_by="random"))
+    with pytest.raises(CheckpointError, match="pairs of the search"):
+        fit(second, options=options)
+    longer = replace(options, max_seconds=80)  # more time, and so more users to judge by
+    assert fit(first, options=longer).card["validation_by"] == "last"
+
+
 def test_a_member_whose_refit_would_break_the_budget_is_left_out(
     data: Interactions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

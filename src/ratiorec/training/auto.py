@@ -101,9 +101,7 @@ class AutoSession:
         self.history: list[dict[str, Any]] = []
         self._started = time.monotonic()
         self._seconds_before = 0.0
-        identity = {"data": data.sha256, "seed": seed, "validation": options.validation}
-        checkpoints = options.checkpoints
-        self._kept = KeptMembers(checkpoints.folder, identity) if checkpoints else None
+        self._kept: KeptMembers | None = None
 
     @property
     def _n_judged(self) -> int:
@@ -129,6 +127,7 @@ class AutoSession:
         split = self._split()
         if split is None:
             return self._unjudged()
+        self._kept = self._members_on_disk(split)
         found = self._resumed(split)
         for candidate in portfolio(self.data, self.device):
             if all(member.name != candidate.name for member in self.tried):
@@ -167,6 +166,18 @@ class AutoSession:
         only = BlendMember(solver.name, 1.0, 1, self.seed, SolverSettings(solver))
         self.tried = [_planned(only, "chosen: no pair was held out, so nothing was compared")]
         return self._refitted(validation=None, n_judged=0)
+
+    def _members_on_disk(self, split: Split) -> KeptMembers | None:
+        if self.options.checkpoints is None:
+            return None
+        identity = {
+            "data": self.data.sha256,
+            "seed": self.seed,
+            "validation": self.options.validation,
+            "validation_by": self.validation_by,
+            "pairs of the search": split.train.sha256,  # chosen by times, which `data` lacks
+        }
+        return KeptMembers(self.options.checkpoints.folder, identity)
 
     def _resumed(self, split: Split) -> dict[str, StoredScorer]:
         """The members that an earlier run has finished."""

@@ -153,7 +153,8 @@ class FitSession:
         self.identity |= {"validation": options.validation, "refit": options.refit}
         if split is not None and options.validation_by not in (None, "random"):
             self.identity["validation_by"] = options.validation_by
-            self.identity["held_out"] = split.held_out.sha256  # by times that `data` lacks
+            # chosen by times, which `data` lacks; who is judged of the rest is the budget's choice
+            self.identity["pairs of the search"] = split.train.sha256
         self._n_judged = 0 if split is None else int((split.held_out.user_degrees > 0).sum())
         self.data = team.portion(data)
         if split is not None:
