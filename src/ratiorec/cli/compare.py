@@ -134,7 +134,7 @@ def compare(
     validation_by: o.ValidationBy = None,
     judging: Judging,
     no_refit: Annotated[
-        bool, typer.Option("--no-refit", help="Keep the models that were validated.")
+        bool, typer.Option("--no-refit", help="Keep the models that were validated; not of auto.")
     ] = False,
     max_seconds: Annotated[
         float, typer.Option(help="Time budget for training each preset.")

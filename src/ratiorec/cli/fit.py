@@ -60,7 +60,7 @@ def fit(
     validation: o.Validation = 0.1,
     validation_by: o.ValidationBy = None,
     no_refit: Annotated[
-        bool, typer.Option("--no-refit", help="Keep the model that was validated.")
+        bool, typer.Option("--no-refit", help="Keep the model that was validated; not of auto.")
     ] = False,
     max_seconds: Annotated[
         float, typer.Option(help="Time budget for training; auto takes at most 600 without.")

@@ -21,7 +21,13 @@ from ratiorec.config import settings_in, to_table
 from ratiorec.data.describe import order_evidence
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import Split, split_for_validation
-from ratiorec.errors import ConfigError, MissingExtraError, RatiorecError, StoppedError
+from ratiorec.errors import (
+    CheckpointError,
+    ConfigError,
+    MissingExtraError,
+    RatiorecError,
+    StoppedError,
+)
 from ratiorec.machine import Device, gpu_out_of_memory, release_memory
 from ratiorec.scorers import Blend, Scorer, StoredScorer
 from ratiorec.scorers.scorer import UserItems
@@ -87,6 +93,13 @@ class AutoSession:
         observe: Observer = lambda event: None,
         stop_requested: Callable[[], bool] = lambda: False,
     ) -> None:
+        if isinstance(settings, AutoSettings) and not options.refit:
+            raise ConfigError(
+                "an automatic choice is fitted again on all pairs",
+                where="--preset auto",
+                found="no refit",
+                wanted="a refit; or --preset NAME, which keeps the validated model",
+            )
         self.data = data
         self.seed = seed
         self.device = device
@@ -121,6 +134,8 @@ class AutoSession:
         return self._seconds_before + time.monotonic() - self._started
 
     def __call__(self) -> FitResult:
+        if self.options.checkpoints is not None and not self.options.resume:
+            self.options.checkpoints.remove()  # those of a fit that was given up
         if isinstance(self.settings, BlendSettings):
             self.tried = [_planned(member) for member in self.settings.members]
             return self._refitted(validation=None, n_judged=0)
@@ -206,7 +221,7 @@ class AutoSession:
             try:
                 name = f"{candidate.name} {variant + 1}" if variant else candidate.name
                 best, fitted = self._session(name, settings, seed, judged).search()
-            except StoppedError:
+            except (StoppedError, CheckpointError):
                 raise
             except _failures() as error:
                 member.why = member.why or _why_left_out(error)
