@@ -139,6 +139,20 @@ def test_a_comparison_says_which_test_pairs_it_leaves_out(
     assert caught.value.found.startswith("2 of 2 test pairs are left out")
 
 
+@pytest.mark.parametrize("preset", ["popularity", "wmf", "auto"])
+@pytest.mark.parametrize("seed", [1.5, "1", -1])
+def test_what_is_no_seed_is_refused(preset: str, seed: Any) -> None:
+    with pytest.raises(ConfigError, match="this is no seed"):
+        rr.fit(LOG.train, preset=preset, seed=seed)
+
+
+def test_weights_that_look_like_times_are_told_of(tmp_path: Path) -> None:
+    rows = [f"{user},{item},{1_700_000_000 + user * item}" for user in (1, 2, 3) for item in (4, 5)]
+    (tmp_path / "log.csv").write_text("\n".join(rows) + "\n")
+    with pytest.warns(UserWarning, match="name the column as timestamp"):
+        rr.fit(tmp_path / "log.csv", preset="popularity", validation=0)
+
+
 def test_evaluation_takes_a_folder_and_any_pairs(tmp_path: Path) -> None:
     rr.fit(LOG.train, preset="popularity", validation=0).save(tmp_path / "model")
     pairs = [("new", LOG.train.items.ids[0]), (LOG.train.users.ids[0], "new")]

@@ -330,7 +330,7 @@ def _column_flags(columns: re.Match[str]) -> str:
 
 
 def tell_of_weights(dataset: Dataset, *settings: AnySettings) -> None:
-    """One line for each model that does not use the weights of the pairs."""
+    """One line where weights look like times, or for each model that does not use them."""
     from ratiorec.training.experiment import weights_note
 
     for sentence in dict.fromkeys(weights_note(dataset.train, one) for one in settings):

@@ -234,12 +234,17 @@ def _warnings(data: Interactions) -> tuple[str, ...]:
                 f"{_count(n_empty, kind)} of {len(degrees):,} without any pair: nothing can be "
                 "learnt about them; leave them out or find their pairs"
             )
-    if data.weights is not None and len(data.weights) and data.weights.min() > _EARLY_UNIX_TIME:
-        found.append(
-            f"every weight is above {_EARLY_UNIX_TIME:,}, like a time in seconds: name the "
-            "column as timestamp if that is what it is"
-        )
-    return tuple(found)
+    return (*found, *filter(None, [note_of_times_as_weights(data)]))
+
+
+def note_of_times_as_weights(data: Interactions) -> str | None:
+    """The warning that the weights may be times, as of a log without a header."""
+    if data.weights is None or not data.n_pairs or data.weights.min() <= _EARLY_UNIX_TIME:
+        return None
+    return (
+        f"every weight is above {_EARLY_UNIX_TIME:,}, like a time in seconds: name the "
+        "column as timestamp if that is what it is"
+    )
 
 
 def _count(n: int, kind: str) -> str:

@@ -296,6 +296,13 @@ def split_for_validation(
     """A share of the pairs held out in one of the ways of `VALIDATION_BY`, of so many users."""
     split = hold_out(data, fraction, by=by, rng=rng)
     held_out = split.judged
+    if held_out.n_pairs == 0 < split.held_out.n_pairs:
+        raise ConfigError(
+            "no pair is left for validation",
+            where=f"--validation-by {by}",
+            found=f"{split.held_out.n_pairs:,} later pairs, all of users who have no earlier one",
+            wanted="a larger --validation, or --validation-by random",
+        )
     if held_out.n_pairs == 0:
         most = int(data.user_degrees.max())
         raise ConfigError(

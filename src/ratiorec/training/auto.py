@@ -27,6 +27,7 @@ from ratiorec.errors import (
     MissingExtraError,
     RatiorecError,
     StoppedError,
+    require_whole,
 )
 from ratiorec.machine import Device, gpu_out_of_memory, release_memory
 from ratiorec.scorers import Blend, Scorer, StoredScorer
@@ -100,6 +101,7 @@ class AutoSession:
                 found="no refit",
                 wanted="a refit; or --preset NAME, which keeps the validated model",
             )
+        require_whole("--seed", seed, at_least=0, what="this is no seed")
         self.data = data
         self.seed = seed
         self.device = device

@@ -20,7 +20,13 @@ import numpy as np
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import VALIDATION_BY, Split, split_for_validation
-from ratiorec.errors import ConfigError, StoppedError, require_range, unknown_choice
+from ratiorec.errors import (
+    ConfigError,
+    StoppedError,
+    require_range,
+    require_whole,
+    unknown_choice,
+)
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.machine import Device, available_memory_mb
 from ratiorec.model.store import Arrays
@@ -144,7 +150,7 @@ class FitSession:
         self.observe = observe
         self.stop_requested = stop_requested
         self._shared = {} if shared is None else shared
-        require_range("--seed", seed, at_least=0, what="a seed cannot be negative")
+        require_whole("--seed", seed, at_least=0, what="this is no seed")
         split_seed, *self._run_seeds = np.random.SeedSequence(seed).spawn(3)
         if split is None and options.validation:
             rng, by = np.random.default_rng(split_seed), options.validation_by or "random"
