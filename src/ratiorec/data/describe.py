@@ -150,13 +150,13 @@ def order_evidence(data: Interactions) -> OrderEvidence:
 
 def _evidence_of_times(share_of_ties: float) -> OrderEvidence:
     """Timestamps of days or orders may not tell the last pairs of a user from the others."""
-    if not share_of_ties:
+    if share_of_ties <= _MOST_TIES:
         return OrderEvidence(True, "the pairs have timestamps")
     sentence = (
         f"for {share_of_ties:.1%} of the users the timestamps do not tell the last tenth of their "
         "pairs from the others, as of a day or an order"
     )
-    return OrderEvidence(share_of_ties <= _MOST_TIES, sentence)
+    return OrderEvidence(False, sentence)
 
 
 def order_note(data: Interactions) -> str | None:
