@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -123,6 +124,33 @@ def test_a_comparison_takes_test_pairs_by_their_ids() -> None:
     found = rr.compare(train, ["popularity"], test=test, validation=0)
     # jam is the best of what cy lacks: tea and oats are had, and nothing else has a user
     assert found.results[0].to_json()["test"]["recall@20"] == 1
+
+
+def test_a_comparison_says_which_test_pairs_it_leaves_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    train = [("ada", "tea"), ("ada", "oats"), ("bob", "tea"), ("bob", "jam")]
+    compare = partial(rr.compare, train, ["popularity"], validation=0, progress=True)
+    compare(test=[("ada", "jam"), ("nobody", "tea"), ("bob", "nothing"), ("nobody", "jam")])
+    line = "note: 3 of 4 test pairs are left out: 2 of users and 1 of items"
+    assert line in capsys.readouterr().err
+    with pytest.raises(DataError, match="no test pair has a user and an item") as caught:
+        compare(test=[("nobody", "tea"), ("bob", "nothing")])
+    assert caught.value.found.startswith("2 of 2 test pairs are left out")
+
+
+@pytest.mark.parametrize("preset", ["popularity", "wmf", "auto"])
+@pytest.mark.parametrize("seed", [1.5, "1", -1])
+def test_what_is_no_seed_is_refused(preset: str, seed: Any) -> None:
+    with pytest.raises(ConfigError, match="this is no seed"):
+        rr.fit(LOG.train, preset=preset, seed=seed)
+
+
+def test_weights_that_look_like_times_are_told_of(tmp_path: Path) -> None:
+    rows = [f"{user},{item},{1_700_000_000 + user * item}" for user in (1, 2, 3) for item in (4, 5)]
+    (tmp_path / "log.csv").write_text("\n".join(rows) + "\n")
+    with pytest.warns(UserWarning, match="name the column as timestamp"):
+        rr.fit(tmp_path / "log.csv", preset="popularity", validation=0)
 
 
 def test_evaluation_takes_a_folder_and_any_pairs(tmp_path: Path) -> None:

@@ -15,9 +15,11 @@ from ratiorec.config import preset as preset_settings
 from ratiorec.config import resolve
 from ratiorec.data import formats
 from ratiorec.data.benchmarks import load
+from ratiorec.data.describe import order_note
 from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.errors import ConfigError, DataError, unknown_choice
 from ratiorec.evaluation.evaluate import Report
+from ratiorec.evaluation.reach import Reach
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.tables import attach, require_known
 from ratiorec.plain import html_table, text_table
@@ -85,6 +87,9 @@ def fit(
             say_lines(table.lines(), shown=progress)
     chosen = with_named(options, named)
     is_auto = settings is None and preset in (None, AUTO)
+    is_left_to_data = is_auto and chosen.validation and chosen.validation_by is None
+    if is_left_to_data and (note := order_note(dataset.train)):
+        say_lines([f"note: {note}"], shown=progress)
     with progress_bar(
         _budget(chosen, is_auto=is_auto), shown=progress if observe is None else False
     ) as bar:
@@ -136,7 +141,8 @@ def compare(
     Args:
         data: Whatever `fit` takes.
         presets: Their names.
-        test: Test pairs in the same forms; else those of `data`, or a share that is held out.
+        test: Test pairs in the same forms, of which those of unknown users or items are left out;
+            else those of `data`, or a share that is held out.
         test_share: That share of each user's pairs.
         seed: Of every fit, and of what is held out.
         device: "cpu", "cuda", "cuda:1" or "auto".
@@ -146,9 +152,10 @@ def compare(
     """
     given, chosen = _read_dataset(data, shown=progress), with_named(options, named)
     if test is not None:
-        given = _with_test(given, _pairs_of(test))
-    judged = with_test_part(given, test_share, seed=seed, by=chosen.validation_by or "random")
-    if judged is not given:  # what `auto` would choose by may be drawn in another way
+        judged = _with_test(given, _pairs_of(test), shown=progress)
+    else:
+        judged = with_test_part(given, test_share, seed=seed, by=chosen.validation_by or "random")
+    if judged.train is not given.train:  # what `auto` would choose by may be drawn in another way
         chosen = replace(chosen, validation_by=chosen.validation_by or "random")
 
     @contextmanager
@@ -273,10 +280,23 @@ def _pairs_of(data: Any) -> Interactions:
     return found.train if found.test is None else found.test
 
 
-def _with_test(dataset: Dataset, test: Interactions) -> Dataset:
-    """The test pairs by the ids of the training part, those of unknown users and items left out."""
+def _with_test(dataset: Dataset, test: Interactions, *, shown: bool | None) -> Dataset:
+    """The test pairs by the ids of the training part; those of unknown users and items are told."""
     users, items = dataset.train.users, dataset.train.items
-    return replace(dataset, test=test.aligned_to(users, items, on_unknown="skip"))
+    known, lines = test.aligned_to(users, items, on_unknown="skip"), _unknown(test, dataset.train)
+    if not known.n_pairs:
+        raise DataError(
+            "no test pair has a user and an item of the training pairs",
+            where="test",
+            found="; ".join(lines) or "no pairs",
+            wanted="ids in the same spelling, as 00012 is not 12",
+        )
+    say_lines([f"note: {line}" for line in lines], shown=shown)
+    return replace(dataset, test=known)
+
+
+def _unknown(test: Interactions, train: Interactions) -> list[str]:
+    return Reach.of(test, train.users, train.items, train).counts.told()
 
 
 def with_named(options: FitOptions, named: Mapping[str, Any]) -> FitOptions:

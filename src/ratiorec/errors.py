@@ -28,6 +28,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import math
+import numbers
 import re
 import signal
 from collections.abc import Callable, Iterable
@@ -189,6 +190,8 @@ def require_range(
     """Refuse a number outside `at_least` … `below` or `above` … `below`, and NaN."""
     lowest = above if at_least is None else at_least
     assert lowest is not None
+    if not isinstance(value, numbers.Real):
+        raise ConfigError(what, where=where, found=repr(value), wanted="a number")
     inside = value > lowest if at_least is None else value >= lowest
     if inside and (value < below or (not finite and below == math.inf)):
         return
@@ -198,6 +201,13 @@ def require_range(
     elif at_least is None:
         wanted = f"a finite number above {lowest:g}" if finite else f"{wanted}, or inf"
     raise ConfigError(what, where=where, found=str(value), wanted=wanted)
+
+
+def require_whole(where: str, value: int, *, at_least: int, what: str) -> None:
+    """Refuse what is no whole number, and what is below the least."""
+    if not isinstance(value, numbers.Integral):
+        raise ConfigError(what, where=where, found=repr(value), wanted="a whole number")
+    require_range(where, int(value), at_least=at_least, what=what)
 
 
 def require_extra(module: str, extra: str, *, where: str) -> Any:

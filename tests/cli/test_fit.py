@@ -106,6 +106,18 @@ def test_the_way_validation_pairs_are_drawn_is_in_the_summary_the_card_and_the_r
     assert cli(*fit, "--validation", 0).json["validation_by"] is None
 
 
+def test_the_choice_says_why_timestamps_of_days_are_not_used(
+    cli: CommandLine, tmp_path: Path
+) -> None:
+    rows = [f"{user},{item},2024-01-0{1 + user % 9}" for user in range(30) for item in range(9)]
+    (tmp_path / "days.csv").write_text("\n".join(["user,item,timestamp", *rows]) + "\n")
+    fit = ("fit", "days.csv", "-o", "model", "--max-seconds", 2)
+    note = "for 100.0% of the users the timestamps do not tell"
+    assert f"note: {note}" in cli(*fit).err
+    assert note not in cli(*fit, "--validation-by", "random").err
+    assert f"warning: {note}" in cli(*fit, "--validation-by", "last").err
+
+
 def test_a_cut_in_time_needs_times(cli: CommandLine, clicks: Path) -> None:
     refusal = cli(
         "fit", clicks, "-o", "model", "--preset", "popularity", "--validation-by", "time"

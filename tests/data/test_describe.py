@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ratiorec.data.describe import (
     gini,
     neighbour_agreement,
     order_evidence,
+    order_note,
     popularity_drift,
 )
 from ratiorec.data.interactions import Interactions
@@ -225,3 +227,25 @@ def test_what_cannot_be_told_and_what_need_not_be_is_said(
     assert sentence in evidence.sentence
     assert evidence.is_informative is is_informative
     json.dumps(describe(data).to_json(), allow_nan=False)
+
+
+def of_days(n_days: int) -> Interactions:
+    """Ten items for each of forty users, spread over so many days."""
+    pairs = [(user, item) for user in range(40) for item in range(10)]
+    users, items = zip(*pairs, strict=True)
+    days = [item % n_days for item in items]
+    return Interactions.from_pairs(users, items, timestamps=days)
+
+
+def test_timestamps_count_as_time_where_they_tell_the_last_pairs() -> None:
+    assert order_evidence(of_days(10)).sentence == "the pairs have timestamps"
+    few = order_evidence(of_days(2))
+    assert not few.is_informative
+    assert few.sentence.startswith("for 100.0% of the users the timestamps do not tell")
+    assert order_evidence(of_days(1)).sentence == "all pairs have the same timestamp"
+
+
+def test_the_note_says_why_timestamps_are_not_used() -> None:
+    assert order_note(of_days(10)) is None
+    assert order_note(replace(of_days(2), timestamps=None)) is None
+    assert str(order_note(of_days(2))).endswith("; validation pairs are drawn at random")

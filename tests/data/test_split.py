@@ -165,9 +165,30 @@ def test_leave_last_takes_the_latest_and_not_the_last_listed() -> None:
     assert held_out_items(LeaveLast(2)(data), 0) == [5, 9]
 
 
-def test_of_pairs_at_one_time_the_larger_item_is_the_later() -> None:
-    data = timed([(0, 3, 10), (0, 8, 10), (0, 1, 10), (0, 11, 5)])
+def test_of_pairs_at_one_time_chance_says_which_is_the_last() -> None:
+    data = timed([(user, item, user % 2) for user in range(8) for item in range(12)])
+    splits = [LeaveLast(1)(data, rng=np.random.default_rng(seed)) for seed in (0, 0, 1)]
+    first, again, other = (split.held_out.indices.tolist() for split in splits)
+    assert len(set(first)) > 1
+    assert first == again != other
+
+
+def test_of_pairs_at_one_time_the_order_says_which_is_the_last() -> None:
+    data = timed([(0, 3, 10), (0, 8, 10), (0, 11, 10), (0, 1, 5)])
+    data = dataclasses.replace(data, order=np.array([4, 1, 3, 2], np.int32))  # of 1, 3, 8, 11
     assert held_out_items(LeaveLast(1)(data), 0) == [8]
+
+
+def test_ties_at_the_cut_are_counted_of_users_who_lose_pairs() -> None:
+    data = timed([(0, 0, 1), (0, 1, 2), (0, 2, 2), (1, 0, 1), (1, 1, 2), (2, 0, 1), (2, 1, 1)])
+    assert LeaveLast(1).share_of_ties(data) == 2 / 3  # not for user 1
+    assert LeaveLast(2).share_of_ties(data) == 0  # of user 0 alone
+
+
+def test_ties_take_no_draw_from_what_follows() -> None:
+    data, rng = timed([(0, 0, 1), (0, 1, 1)]), np.random.default_rng(0)
+    LeaveLast(1)(data, rng=rng)
+    assert rng.random() == np.random.default_rng(0).random()
 
 
 def test_leave_last_keeps_users_with_n_pairs_or_fewer_whole() -> None:
@@ -196,7 +217,8 @@ def test_the_last_share_is_that_of_a_loop_by_timestamps_and_by_order(
     rows: list[tuple[int, int, int]], fraction: float
 ) -> None:
     split = LeaveLast(fraction=fraction)
-    assert pairs(split(timed(rows)).held_out) == last_by_loop(rows, fraction)
+    apart = [(user, item, moment * 12 + item) for user, item, moment in rows]
+    assert pairs(split(timed(apart)).held_out) == last_by_loop(apart, fraction)
     places = [(user, item, place) for place, (user, item, _) in enumerate(rows)]
     assert pairs(split(in_order(rows)).held_out) == last_by_loop(places, fraction)
 

@@ -99,6 +99,31 @@ def test_the_gradient_is_that_of_the_plain_reference() -> None:
     np.testing.assert_allclose(found, expected, atol=2e-6)
 
 
+def test_new_items_are_candidates_as_the_trained_ones_are() -> None:
+    n, some = N_ITEMS - 3, Candidates(ITEMS[:-3], np.ones(N_ITEMS - 3, np.float32))
+    start = LearnedStep(ITEMS[:n], np.ones(n, np.float32), np.eye(DIMENSION))
+    few = replace(
+        user_risk(),
+        start=start,
+        item_weights=np.ones(n),
+        candidates=some,
+        preconditioner_sample=some,
+    )
+    risk = few.with_items(ITEMS, np.ones(N_ITEMS, np.int64))
+    vectors = random_floats(len(HISTORIES), DIMENSION).astype(np.float64)
+    rows = np.arange(len(HISTORIES))
+    wanted = user_risk().gradient(vectors, rows_of(HISTORIES), rows)
+    np.testing.assert_allclose(risk.gradient(vectors, rows_of(HISTORIES), rows), wanted)
+    assert len(risk.preconditioner_sample.vectors) == N_ITEMS
+
+
+def test_steps_that_lead_nowhere_leave_the_vector_where_it_began() -> None:
+    nowhere = Candidates(np.full_like(ITEMS, np.nan), np.ones(N_ITEMS, np.float32))
+    risk = replace(user_risk(), candidates=nowhere)
+    found = risk(rows_of(HISTORIES))
+    np.testing.assert_array_equal(found, risk.start(rows_of(HISTORIES)))
+
+
 @pytest.mark.parametrize("free", [False, True])
 def test_the_gradient_vanishes_at_the_vector_that_is_found(free: bool) -> None:
     risk = user_risk(ridge=0.2, free=free, tolerance=1e-6)

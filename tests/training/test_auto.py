@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from ratiorec.config import settings_in
-from ratiorec.data.interactions import Interactions
+from ratiorec.data.interactions import Dataset, Interactions
 from ratiorec.data.synthetic import Synthetic
-from ratiorec.errors import CheckpointError, MemoryBudgetError, StoppedError
+from ratiorec.errors import CheckpointError, ConfigError, MemoryBudgetError, StoppedError
 from ratiorec.model.artifact import Artifact
 from ratiorec.presets import PRESETS
 from ratiorec.scorers import Blend, PopularityScorer
 from ratiorec.settings import SolverSettings
 from ratiorec.solvers.settings import EASE, WMF, ItemKNN
 from ratiorec.training import auto
-from ratiorec.training.checkpoint import Checkpoints
+from ratiorec.training.checkpoint import FILE, Checkpoints
+from ratiorec.training.compare import compare_presets
 from ratiorec.training.experiment import fit
 from ratiorec.training.fit import FitOptions
 from ratiorec.training.portfolio import Candidate
@@ -161,6 +162,8 @@ def test_the_last_pairs_choose_where_there_are_timestamps(
     timed = replace(data, timestamps=rng.integers(0, 10**6, data.n_pairs), order=None)
     options = FitOptions(max_seconds=60)
     assert fit(timed, options=options).card["validation_by"] == "last"
+    of_one_order = replace(timed, timestamps=data.pair_users.astype(np.int64))
+    assert fit(of_one_order, options=options).card["validation_by"] == "random"
     untimed = replace(data, timestamps=None, order=None)
     assert fit(untimed, options=options).card["validation_by"] == "random"
     asked = replace(options, validation_by="random")
@@ -198,6 +201,60 @@ def test_it_does_not_go_on_with_other_data(
     ).dataset.train
     with pytest.raises(CheckpointError, match="another run"):
         fit(other, options=replace(options, resume=True))
+
+
+def test_it_does_not_go_on_with_other_validation_pairs(
+    data: Interactions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    choose_from(SMALL, monkeypatch)
+    rng = np.random.default_rng(0)
+    first, second = (
+        replace(data, timestamps=rng.permutation(data.n_pairs), order=None) for _ in range(2)
+    )
+    options = FitOptions(max_seconds=60, checkpoints=Checkpoints(tmp_path / "c"))
+    asked = itertools.count(1)
+    with pytest.raises(StoppedError):
+        fit(first, options=options, stop_requested=lambda: next(asked) == 6)
+    options = replace(options, resume=True)
+    with pytest.raises(CheckpointError, match="validation_by = random"):
+        fit(first, options=replace(options, validation_by="random"))
+    with pytest.raises(CheckpointError, match="pairs of the search"):
+        fit(second, options=options)
+    longer = replace(options, max_seconds=80)  # more time, and so more users to judge by
+    assert fit(first, options=longer).card["validation_by"] == "last"
+
+
+def test_it_has_no_model_to_keep_without_a_refit(
+    data: Interactions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    choose_from(SMALL, monkeypatch)
+    with pytest.raises(ConfigError, match="fitted again on all pairs"):
+        fit(data, options=FitOptions(refit=False))
+    popularity, chosen = compare_presets(
+        Dataset("data", data), ["popularity", "auto"], options=FitOptions(refit=False)
+    )
+    assert popularity.error is None
+    assert "fitted again on all pairs" in str(chosen.error)
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_foreign_checkpoint_of_a_member_is_removed_or_refused(
+    data: Interactions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, resume: bool
+) -> None:
+    choose_from(SMALL, monkeypatch)
+    foreign = tmp_path / "c" / "item-knn" / FILE
+    foreign.parent.mkdir(parents=True)
+    foreign.write_text("of another run")
+    options = FitOptions(
+        max_seconds=60, checkpoints=Checkpoints(tmp_path / "c"), checkpoint_seconds=1e9
+    )
+    if resume:
+        with pytest.raises(CheckpointError, match="cannot be read"):
+            fit(data, options=replace(options, resume=True))
+    else:
+        found = members_of(fit(data, options=options))
+        assert found["item-knn"]["validation"]
+    assert foreign.exists() == resume
 
 
 def test_a_member_whose_refit_would_break_the_budget_is_left_out(

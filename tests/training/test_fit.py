@@ -289,6 +289,14 @@ def test_validation_pairs_are_drawn_in_the_way_that_was_asked_for() -> None:
     assert len({str(identity) for identity in identities}) == 3
 
 
+def test_later_pairs_of_new_users_alone_leave_none_for_validation_and_it_says_so() -> None:
+    days = DATA.pair_users.astype(np.int64)
+    timed = dataclasses.replace(DATA, timestamps=days)
+    with pytest.raises(ConfigError, match="all of users who have no earlier one") as caught:
+        split_for_validation(timed, 0.1, np.random.default_rng(0), "time")
+    assert caught.value.where == "--validation-by time"
+
+
 def test_a_user_without_a_pair_before_the_cut_is_not_validated_on() -> None:
     timed = dataclasses.replace(DATA, timestamps=np.arange(DATA.n_pairs))  # one user by another
     split = split_for_validation(timed, 0.5, np.random.default_rng(0), "time")
@@ -614,7 +622,7 @@ def test_every_user_with_a_held_out_pair_is_judged(whole: FitResult) -> None:
 
 
 def test_a_negative_seed_is_refused() -> None:
-    with pytest.raises(ConfigError, match="a seed cannot be negative"):
+    with pytest.raises(ConfigError, match="this is no seed"):
         fit(seed=-1)
 
 

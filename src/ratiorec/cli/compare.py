@@ -98,7 +98,7 @@ class Judging:
             if self.by == "time":
                 split = cut_in_time(data, share, at=self.at, last_days=self.last_days)(data)
             elif self.by == "last":
-                split = LeaveLast(fraction=share)(data)
+                split = LeaveLast(fraction=share)(data, rng=np.random.default_rng(seed))
             else:
                 split = RatioSplit(share)(data, rng=np.random.default_rng(seed))
         except DataError as error:
@@ -134,7 +134,7 @@ def compare(
     validation_by: o.ValidationBy = None,
     judging: Judging,
     no_refit: Annotated[
-        bool, typer.Option("--no-refit", help="Keep the models that were validated.")
+        bool, typer.Option("--no-refit", help="Keep the models that were validated; not of auto.")
     ] = False,
     max_seconds: Annotated[
         float, typer.Option(help="Time budget for training each preset.")

@@ -60,7 +60,7 @@ def fit(
     validation: o.Validation = 0.1,
     validation_by: o.ValidationBy = None,
     no_refit: Annotated[
-        bool, typer.Option("--no-refit", help="Keep the model that was validated.")
+        bool, typer.Option("--no-refit", help="Keep the model that was validated; not of auto.")
     ] = False,
     max_seconds: Annotated[
         float, typer.Option(help="Time budget for training; auto takes at most 600 without.")
@@ -137,7 +137,8 @@ def fit(
     load = partial(_loaded, data, source, read_tables)
     with _team(settings, device, folder, load, fit_options, seed) as (dataset, team, chosen):
         o.tell_of_weights(dataset, settings)
-        o.tell_of_order(dataset, validation_by)
+        is_left_to_data = _is_left_to_data(settings, fit_options)
+        o.tell_of_order(dataset, validation_by, is_left_to_data=is_left_to_data)
         asking = tracked(trackers, told) if trackers and team.is_first else None
         with asking or nullcontext(_tell_nobody) as tell:
             model = _train(dataset, preset, settings, seed, device, chosen, tell, team)
@@ -157,6 +158,13 @@ def fit(
         o.print_json(summary)
     else:
         _print_summary(summary)
+
+
+def _is_left_to_data(settings: AnySettings, options: FitOptions) -> bool:
+    from ratiorec.settings import AutoSettings
+
+    is_asked = options.validation_by is not None or not options.validation
+    return isinstance(settings, AutoSettings) and not is_asked
 
 
 @contextmanager

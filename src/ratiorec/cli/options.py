@@ -330,7 +330,7 @@ def _column_flags(columns: re.Match[str]) -> str:
 
 
 def tell_of_weights(dataset: Dataset, *settings: AnySettings) -> None:
-    """One line for each model that does not use the weights of the pairs."""
+    """One line where weights look like times, or for each model that does not use them."""
     from ratiorec.training.experiment import weights_note
 
     for sentence in dict.fromkeys(weights_note(dataset.train, one) for one in settings):
@@ -357,11 +357,15 @@ def split_by(
     return by
 
 
-def tell_of_order(dataset: Dataset, validation_by: str | None) -> None:
-    """One line for whoever asks for the last pairs of each user: how they are told."""
-    from ratiorec.data.describe import order_evidence
+def tell_of_order(
+    dataset: Dataset, validation_by: str | None, *, is_left_to_data: bool = False
+) -> None:
+    """One line on how the last pairs of each user are told, or on why they are not taken."""
+    from ratiorec.data.describe import order_evidence, order_note
 
-    if validation_by == "last" and dataset.train.moments is not None:
+    if is_left_to_data and (note := order_note(dataset.train)):
+        say(f"note: {note}")
+    elif validation_by == "last" and dataset.train.moments is not None:
         evidence = order_evidence(dataset.train)
         say(f"{'note' if evidence.is_informative else 'warning'}: {evidence.sentence}")
 

@@ -169,7 +169,8 @@ def _run(
             stop_requested=stop_requested,
             **search,
         )
-        o.tell_of_order(dataset, session.validation_by)
+        is_left_to_data = search["options"].validation_by is None
+        o.tell_of_order(dataset, session.validation_by, is_left_to_data=is_left_to_data)
         with TuneProgress(session) as progress:
             session.observe, session.told = progress, progress.tell
             return session(), stop_requested.signal

@@ -14,6 +14,7 @@ from ratiorec.data.split import LeaveLast
 _EARLY_UNIX_TIME = 10**8  # March 1973, in seconds
 _ENOUGH_PAIRS = 1_000_000  # for a verdict on their order
 _FEWEST_COMPARED = 30  # neighbours; all of them agree by chance once in 2^30 cases
+_MOST_TIES = 0.5  # of the users; with more of them the last pairs are mostly chance
 _SORTED = 0.99  # of the neighbours agree
 _SURE = 4.0  # standard errors
 
@@ -119,13 +120,14 @@ def order_evidence(data: Interactions) -> OrderEvidence:
     """Timestamps, or else whether the order of the source looks like time, a key, or chance."""
     if data.moments is None or not data.n_pairs:
         return OrderEvidence(False, "neither timestamps nor an order of the pairs are known")
-    if data.timestamps is not None:
-        if data.timestamps.min() < data.timestamps.max():
-            return OrderEvidence(True, "the pairs have timestamps")
-        return OrderEvidence(False, "all pairs have the same timestamp")
     step = -(-data.n_pairs // _ENOUGH_PAIRS)
     sample = data.select(data.pair_users % step == 0)
-    split = LeaveLast(fraction=0.1)(sample)
+    last_tenth = LeaveLast(fraction=0.1)
+    if data.timestamps is not None:
+        if data.timestamps.min() == data.timestamps.max():
+            return OrderEvidence(False, "all pairs have the same timestamp")
+        return _evidence_of_times(last_tenth.share_of_ties(sample))
+    split = last_tenth(sample)
     drift = popularity_drift(split.train, split.held_out, data.item_degrees)
     agreement, n_compared = neighbour_agreement(sample)
     z = (2 * agreement - 1) * n_compared**0.5
@@ -144,6 +146,25 @@ def order_evidence(data: Interactions) -> OrderEvidence:
         sentence = f"the order of the pairs counts as time: {figures}"
         return OrderEvidence(True, sentence, drift, agreement, z, n_compared)
     return OrderEvidence(False, f"{verdict}: {figures}", drift, agreement, z, n_compared)
+
+
+def _evidence_of_times(share_of_ties: float) -> OrderEvidence:
+    """Timestamps of days or orders may not tell the last pairs of a user from the others."""
+    if share_of_ties <= _MOST_TIES:
+        return OrderEvidence(True, "the pairs have timestamps")
+    sentence = (
+        f"for {share_of_ties:.1%} of the users the timestamps do not tell the last tenth of their "
+        "pairs from the others, as of a day or an order"
+    )
+    return OrderEvidence(False, sentence)
+
+
+def order_note(data: Interactions) -> str | None:
+    """Why validation pairs are drawn at random, though the data have timestamps."""
+    evidence = order_evidence(data)
+    if data.timestamps is None or evidence.is_informative:
+        return None
+    return f"{evidence.sentence}; validation pairs are drawn at random"
 
 
 def popularity_drift(
@@ -213,12 +234,17 @@ def _warnings(data: Interactions) -> tuple[str, ...]:
                 f"{_count(n_empty, kind)} of {len(degrees):,} without any pair: nothing can be "
                 "learnt about them; leave them out or find their pairs"
             )
-    if data.weights is not None and len(data.weights) and data.weights.min() > _EARLY_UNIX_TIME:
-        found.append(
-            f"every weight is above {_EARLY_UNIX_TIME:,}, like a time in seconds: name the "
-            "column as timestamp if that is what it is"
-        )
-    return tuple(found)
+    return (*found, *filter(None, [note_of_times_as_weights(data)]))
+
+
+def note_of_times_as_weights(data: Interactions) -> str | None:
+    """The warning that the weights may be times, as of a log without a header."""
+    if data.weights is None or not data.n_pairs or data.weights.min() <= _EARLY_UNIX_TIME:
+        return None
+    return (
+        f"every weight is above {_EARLY_UNIX_TIME:,}, like a time in seconds: name the "
+        "column as timestamp if that is what it is"
+    )
 
 
 def _count(n: int, kind: str) -> str:

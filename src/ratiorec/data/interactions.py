@@ -133,7 +133,8 @@ class Interactions:
     ) -> Interactions:
         """Pairs from a scipy sparse matrix of any format, users by items.
 
-        Values become weights, unless all of them are one. Zeros that are stored are no pairs.
+        Values become weights, unless all of them are one; those of an entry that is stored several
+        times add up, True as 1. Zeros that are stored are no pairs.
         """
         from ratiorec.data.formats.tables import interactions_from_sparse
 

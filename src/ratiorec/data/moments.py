@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ratiorec.errors import ConfigError, DataError
 
-_SECONDS_OF_THREE_YEARS = 10**8  # March 1973 in seconds; smaller numbers are days, or counters
+SECONDS_OF_THREE_YEARS = 10**8  # March 1973 in seconds; smaller numbers are days, or counters
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"((?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)([smhdw]?)")
 
@@ -23,7 +23,7 @@ def ticks_per_second(times: NDArray[Any], *, where: str, otherwise: str) -> floa
         DataError: They are too small to be told; `otherwise` says what can be done then.
     """
     largest = float(np.abs(times).max())
-    if largest < _SECONDS_OF_THREE_YEARS:
+    if largest < SECONDS_OF_THREE_YEARS:
         raise DataError(
             "the timestamps are no dates",
             where=where,
@@ -60,7 +60,7 @@ def time_span(times: NDArray[Any] | None, *, is_date: bool) -> tuple[str | None,
         return None, None
     first, last = times.min().item(), times.max().item()
     for per_second in (1, 10**3, 10**6, 10**9):
-        least = _SECONDS_OF_THREE_YEARS * per_second
+        least = SECONDS_OF_THREE_YEARS * per_second
         if not is_date and least <= first <= last < 1000 * least:
             return _date(first * 10**6 // per_second), _date(last * 10**6 // per_second)
     return (_date(first), _date(last)) if is_date else (str(first), str(last))

@@ -76,8 +76,8 @@ class LeaveLast:
     """The n latest pairs of each user, or a share of them rounded as `RatioSplit` does.
 
     Users with n pairs or fewer stay whole. Without timestamps, the order of the pairs in their
-    source counts as time. Of pairs at the same time, the one with the larger item index counts as
-    later.
+    source counts as time. Of pairs at the same time chance says which are later, unless their
+    order is known too.
     """
 
     n: int = 1
@@ -97,10 +97,29 @@ class LeaveLast:
                 wanted="pairs with a timestamp column, or in the order of a table or of the lines "
                 "of a LightGCN folder",
             )
-        quota = np.where(data.user_degrees > self.n, self.n, 0)
+        if data.order is not None:
+            return self.by_ties(data, data.order)
+        apart = (rng or np.random.default_rng(0)).spawn(1)[0]  # takes no draw from what follows
+        return self.by_ties(data, apart.random(data.n_pairs))
+
+    def by_ties(self, data: Interactions, ties: NDArray[Any]) -> Split:
+        """The split where, of pairs at the same time, those with the larger number are later."""
+        assert data.moments is not None
+        order = np.lexsort((ties, data.moments, data.pair_users))
+        return _parts(data, _last_of_each_user(data, order, self._quota(data)))
+
+    def share_of_ties(self, data: Interactions) -> float:
+        """The share of the users who lose pairs of which one that they keep has the same time."""
+        assert data.moments is not None
+        quota = self._quota(data)
+        first = (data.indptr[1:] - quota)[quota > 0]
+        times = data.moments[data.by_moment()]
+        return float((times[first] == times[first - 1]).mean()) if len(first) else 0.0
+
+    def _quota(self, data: Interactions) -> NDArray[np.int64]:
         if self.fraction is not None:
-            quota = _share_of_each_user(data, self.fraction)
-        return _parts(data, _last_of_each_user(data, data.by_moment(), quota))
+            return _share_of_each_user(data, self.fraction)
+        return np.where(data.user_degrees > self.n, self.n, 0)
 
 
 @dataclass(frozen=True)
@@ -277,6 +296,13 @@ def split_for_validation(
     """A share of the pairs held out in one of the ways of `VALIDATION_BY`, of so many users."""
     split = hold_out(data, fraction, by=by, rng=rng)
     held_out = split.judged
+    if held_out.n_pairs == 0 < split.held_out.n_pairs:
+        raise ConfigError(
+            "no pair is left for validation",
+            where=f"--validation-by {by}",
+            found=f"{split.held_out.n_pairs:,} later pairs, all of users who have no earlier one",
+            wanted="a larger --validation, or --validation-by random",
+        )
     if held_out.n_pairs == 0:
         most = int(data.user_degrees.max())
         raise ConfigError(

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.errors import DataError, require_range, unknown_choice
+from ratiorec.errors import DataError, require_range, require_whole, unknown_choice
 from ratiorec.evaluation import metrics
 from ratiorec.evaluation.beyond import Background
 from ratiorec.evaluation.intervals import Estimate, Interval, intervals_of, mean
@@ -26,6 +26,8 @@ from ratiorec.scorers.topk import Exact, Progress, Ranking
 
 if TYPE_CHECKING:
     import pyarrow
+
+_MOST_EMPTY = 10_000  # places of a list, where there are fewer items
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -149,7 +151,7 @@ def evaluate(
     `background`, the training pairs, adds what early stopping has no use for: figures beyond
     accuracy, and those over the pairs that can be hit. All lists are held then, 5·K bytes a user.
     """
-    ks = _checked_cutoffs(ks)
+    ks = _checked_cutoffs(ks, scorer.n_items)
     users = _users_with_pairs(test, scorer.n_users)
     listed = np.zeros((len(ks), scorer.n_items), bool)
     longest = min(ks[-1], scorer.n_items)
@@ -196,9 +198,13 @@ def _without_seen(
     return replace(report, pairs=counts, of_reachable=reachable)
 
 
-def _checked_cutoffs(ks: Sequence[int]) -> list[int]:
-    """The cutoffs from small to large, each once."""
-    require_range("k", min(ks, default=0), at_least=1, what="cutoffs must be positive")
+def _checked_cutoffs(ks: Sequence[int], n_items: int) -> list[int]:
+    """The cutoffs from small to large, each once; places behind the last item take memory too."""
+    for k in ks or [0]:
+        require_whole("k", k, at_least=1, what="cutoffs must be positive whole numbers")
+    most = max(n_items, _MOST_EMPTY)
+    what = f"a cutoff is far beyond the {n_items:,} items"
+    require_range("k", max(ks), at_least=1, below=most + 1, what=what)
     return sorted(set(ks))
 
 

@@ -173,7 +173,8 @@ class TiledPass(ABC):
         """`out` = left·right."""
         if out.device.type != "cpu":
             return out.addmm_(left, right, beta=0)
-        np.dot(left.numpy(), right.numpy(), out=out.numpy())
+        with np.errstate(all="ignore"):  # what is not finite is told by the loss, not by a product
+            np.dot(left.numpy(), right.numpy(), out=out.numpy())
         return out
 
     @staticmethod
@@ -181,7 +182,8 @@ class TiledPass(ABC):
         """`total` += left·right."""
         if total.device.type != "cpu":
             total.addmm_(left, right)
-        else:
+            return
+        with np.errstate(all="ignore"):
             total.numpy()[...] += left.numpy() @ right.numpy()
 
 

@@ -21,7 +21,14 @@ from ratiorec.config import settings_in, to_table
 from ratiorec.data.describe import order_evidence
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import Split, split_for_validation
-from ratiorec.errors import ConfigError, MissingExtraError, RatiorecError, StoppedError
+from ratiorec.errors import (
+    CheckpointError,
+    ConfigError,
+    MissingExtraError,
+    RatiorecError,
+    StoppedError,
+    require_whole,
+)
 from ratiorec.machine import Device, gpu_out_of_memory, release_memory
 from ratiorec.scorers import Blend, Scorer, StoredScorer
 from ratiorec.scorers.scorer import UserItems
@@ -87,6 +94,14 @@ class AutoSession:
         observe: Observer = lambda event: None,
         stop_requested: Callable[[], bool] = lambda: False,
     ) -> None:
+        if isinstance(settings, AutoSettings) and not options.refit:
+            raise ConfigError(
+                "an automatic choice is fitted again on all pairs",
+                where="--preset auto",
+                found="no refit",
+                wanted="a refit; or --preset NAME, which keeps the validated model",
+            )
+        require_whole("--seed", seed, at_least=0, what="this is no seed")
         self.data = data
         self.seed = seed
         self.device = device
@@ -101,9 +116,7 @@ class AutoSession:
         self.history: list[dict[str, Any]] = []
         self._started = time.monotonic()
         self._seconds_before = 0.0
-        identity = {"data": data.sha256, "seed": seed, "validation": options.validation}
-        checkpoints = options.checkpoints
-        self._kept = KeptMembers(checkpoints.folder, identity) if checkpoints else None
+        self._kept: KeptMembers | None = None
 
     @property
     def _n_judged(self) -> int:
@@ -123,12 +136,15 @@ class AutoSession:
         return self._seconds_before + time.monotonic() - self._started
 
     def __call__(self) -> FitResult:
+        if self.options.checkpoints is not None and not self.options.resume:
+            self.options.checkpoints.remove()  # those of a fit that was given up
         if isinstance(self.settings, BlendSettings):
             self.tried = [_planned(member) for member in self.settings.members]
             return self._refitted(validation=None, n_judged=0)
         split = self._split()
         if split is None:
             return self._unjudged()
+        self._kept = self._members_on_disk(split)
         found = self._resumed(split)
         for candidate in portfolio(self.data, self.device):
             if all(member.name != candidate.name for member in self.tried):
@@ -168,6 +184,18 @@ class AutoSession:
         self.tried = [_planned(only, "chosen: no pair was held out, so nothing was compared")]
         return self._refitted(validation=None, n_judged=0)
 
+    def _members_on_disk(self, split: Split) -> KeptMembers | None:
+        if self.options.checkpoints is None:
+            return None
+        identity = {
+            "data": self.data.sha256,
+            "seed": self.seed,
+            "validation": self.options.validation,
+            "validation_by": self.validation_by,
+            "pairs of the search": split.train.sha256,  # chosen by times, which `data` lacks
+        }
+        return KeptMembers(self.options.checkpoints.folder, identity)
+
     def _resumed(self, split: Split) -> dict[str, StoredScorer]:
         """The members that an earlier run has finished."""
         found: dict[str, StoredScorer] = {}
@@ -195,7 +223,7 @@ class AutoSession:
             try:
                 name = f"{candidate.name} {variant + 1}" if variant else candidate.name
                 best, fitted = self._session(name, settings, seed, judged).search()
-            except StoppedError:
+            except (StoppedError, CheckpointError):
                 raise
             except _failures() as error:
                 member.why = member.why or _why_left_out(error)

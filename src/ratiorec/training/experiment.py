@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from ratiorec.config import preset as preset_settings
 from ratiorec.config import to_table
+from ratiorec.data.describe import note_of_times_as_weights
 from ratiorec.data.interactions import Dataset, Interactions, require_trainable
 from ratiorec.data.split import Split
 from ratiorec.errors import ConfigError, DeviceError, StorageError
@@ -143,11 +144,15 @@ def _leaving_time_to_save(options: FitOptions, n_items: int) -> FitOptions:
 
 
 def weights_note(data: Interactions, settings: AnySettings) -> str | None:
-    """The warning that a model counts all pairs alike, where they have weights that differ."""
+    """The warning that the weights look like times, or that a model counts all pairs alike."""
+    return note_of_times_as_weights(data) or _note_of_unused_weights(data, settings)
+
+
+def _note_of_unused_weights(data: Interactions, settings: AnySettings) -> str | None:
     if data.relative_weights is None or isinstance(settings, AutoSettings):
         return None
     if isinstance(settings, BlendSettings):
-        notes = [weights_note(data, member.settings) for member in settings.members]
+        notes = [_note_of_unused_weights(data, member.settings) for member in settings.members]
         return "; ".join(filter(None, notes)) or None
     if isinstance(settings, TwoStageSettings):
         settings = settings.second

@@ -20,7 +20,13 @@ import numpy as np
 from ratiorec.config import to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.split import VALIDATION_BY, Split, split_for_validation
-from ratiorec.errors import ConfigError, StoppedError, require_range, unknown_choice
+from ratiorec.errors import (
+    ConfigError,
+    StoppedError,
+    require_range,
+    require_whole,
+    unknown_choice,
+)
 from ratiorec.kernels.blocks import deterministic_threads
 from ratiorec.machine import Device, available_memory_mb
 from ratiorec.model.store import Arrays
@@ -144,7 +150,7 @@ class FitSession:
         self.observe = observe
         self.stop_requested = stop_requested
         self._shared = {} if shared is None else shared
-        require_range("--seed", seed, at_least=0, what="a seed cannot be negative")
+        require_whole("--seed", seed, at_least=0, what="this is no seed")
         split_seed, *self._run_seeds = np.random.SeedSequence(seed).spawn(3)
         if split is None and options.validation:
             rng, by = np.random.default_rng(split_seed), options.validation_by or "random"
@@ -153,7 +159,8 @@ class FitSession:
         self.identity |= {"validation": options.validation, "refit": options.refit}
         if split is not None and options.validation_by not in (None, "random"):
             self.identity["validation_by"] = options.validation_by
-            self.identity["held_out"] = split.held_out.sha256  # by times that `data` lacks
+            # chosen by times, which `data` lacks; who is judged of the rest is the budget's choice
+            self.identity["pairs of the search"] = split.train.sha256
         self._n_judged = 0 if split is None else int((split.held_out.user_degrees > 0).sum())
         self.data = team.portion(data)
         if split is not None:

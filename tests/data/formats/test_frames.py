@@ -319,6 +319,21 @@ def test_stored_zeros_are_no_pairs_and_repeats_add_up() -> None:
     assert data.weights.tolist() == [1.0 + 1.0]
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int16, np.bool_])
+@pytest.mark.parametrize("form", ["coo", "csr"])
+def test_repeats_add_up_whatever_numbers_the_matrix_holds(dtype: Any, form: str) -> None:
+    n = 40_000
+    if form == "coo":
+        places = np.zeros((2, n), np.int32)
+        matrix = scipy.sparse.coo_array((np.ones(n, dtype), tuple(places)), shape=(1, 1))
+    else:
+        entries = (np.ones(n, dtype), np.zeros(n, np.int32), [0, n])
+        matrix = scipy.sparse.csr_array(entries, shape=(1, 1))
+    data = Interactions.from_csr(matrix)
+    assert data.weights is not None
+    assert data.weights.tolist() == [n]
+
+
 def test_the_matrix_of_the_caller_is_left_alone() -> None:
     matrix = scipy.sparse.csr_array(([1.0, 0.0], [2, 1], [0, 2]), shape=(1, 3))
     Interactions.from_csr(matrix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ratiorec.data.stored import prepare as module
-from ratiorec.data.stored.folder import open_stored
+from ratiorec.data.stored.folder import MANIFEST, open_stored
 from ratiorec.data.stored.splitting import AskedSplit
 from ratiorec.errors import ConfigError, DataError, StorageError
 from support.training_sets import by_ids, prepared, write_parts
@@ -61,6 +62,51 @@ def test_days_one_by_one_are_all_days_at_once(
     assert wanted.reading is not None
     for name in ("n_rows", "n_repeats", "first_time", "last_time"):
         assert getattr(data.reading, name) == getattr(wanted.reading, name)
+
+
+@pytest.mark.parametrize("knows_kind", [True, False])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ([1_700_000_000, 1_700_000_100], ["2024-01-01", "2024-01-02"]),
+        (["2024-01-01", "2024-01-02"], [1_700_000_000, 1_700_000_100]),
+        ([1_700_000_000, 1_700_000_100], [1_700_000_000_000, 1_700_000_000_001]),
+        ([19_700, 19_701], [1_700_000_000.5, 1_700_000_100]),
+    ],
+    ids=["dates after seconds", "seconds after dates", "milliseconds", "seconds after days"],
+)
+def test_times_of_another_unit_are_refused(
+    tmp_path: Path, first: list[Any], second: list[Any], knows_kind: bool
+) -> None:
+    one, two = (
+        write_parts(tmp_path / f"day-{place}", {**SHOWN, "timestamp": times}, [])
+        for place, times in enumerate((first, second))
+    )
+    prepared(one, tmp_path / "set")
+    if not knows_kind:  # as it was before manifests told
+        manifest = json.loads((tmp_path / "set" / MANIFEST).read_text())
+        del manifest["reading"]["has_dates"]
+        (tmp_path / "set" / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(DataError, match="times are of another kind or unit"):
+        prepared(two, tmp_path / "set", append=True)
+    prepared(one, tmp_path / "set", append=True)
+
+
+def test_dates_and_numbers_of_their_size_are_told_apart_and_counters_may_grow(
+    tmp_path: Path,
+) -> None:
+    one, two, three = (
+        write_parts(tmp_path / f"day-{place}", {**SHOWN, "timestamp": times}, [])
+        for place, times in enumerate(([5, 6], [7000, 99_000_000], [110_000_000, 110_000_001]))
+    )
+    prepared(one, tmp_path / "counted")
+    prepared(two, tmp_path / "counted", append=True)
+    prepared(three, tmp_path / "counted", append=True)
+    dates = write_parts(tmp_path / "dates", {**SHOWN, "timestamp": ["2024-01-01"] * 2}, [])
+    prepared(dates, tmp_path / "set")
+    alike = write_parts(tmp_path / "alike", {**SHOWN, "timestamp": [1_700_000_000_000_000] * 2}, [])
+    with pytest.raises(DataError, match="dates, in microseconds"):
+        prepared(alike, tmp_path / "set", append=True)
 
 
 def test_what_would_not_be_both_days_at_once_is_refused(tmp_path: Path) -> None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import lzma
+import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -145,6 +149,42 @@ def test_text_is_read_as_elsewhere(tmp_path: Path) -> None:
     assert by_ids(found) == by_ids(read(tmp_path / "log.csv"))
     assert found.users.ids.tolist() == [7, 12]
     assert found.users.ids.dtype == np.int64
+
+
+OFFSETS = [
+    "2024-05-01T00:00:00+02:00",
+    "2024-05-01 00:00:00-05:00",
+    "2024-05-01T00:00:00.5Z",
+    "2024-05-01 00:00:00 UTC",
+    "2024-05-01",
+]
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet", "text in parquet"])
+def test_times_with_zones_are_read_as_elsewhere_on_every_machine(tmp_path: Path, form: str) -> None:
+    log: Any = tmp_path / ("log.csv" if form == "csv" else "log.parquet")
+    rows = {"user": list("abcde"), "item": list("xyxyx"), "time": OFFSETS}
+    if form == "csv":
+        log.write_text(
+            "\n".join(",".join(row) for row in [rows, *zip(*rows.values(), strict=True)])
+        )
+    else:
+        times: Any = pa.array(OFFSETS)
+        if form == "parquet":
+            zoned = [dt.datetime.fromisoformat(one.replace(" UTC", "Z")) for one in OFFSETS]
+            zoned = [one if one.tzinfo else one.replace(tzinfo=dt.UTC) for one in zoned]
+            times = pa.array(zoned, pa.timestamp("us", tz="America/New_York"))
+        pq.write_table(pa.table({**rows, "time": times}), log)
+    command = [sys.executable, "-m", "ratiorec", "data", "prepare", log, "-o", tmp_path / "set"]
+    command += ["--memory-mb", MEMORY_MB]
+    away = {**os.environ, "TZ": "America/New_York"}
+    subprocess.run(list(map(str, command)), env=away, check=True, capture_output=True)
+    assert by_ids(open_stored(tmp_path / "set").train) == by_ids(read(log))
+    moments = read(log).timestamps
+    assert moments is not None
+    midnight = np.datetime64("2024-05-01", "us").astype(np.int64)
+    hours = (moments - midnight) / 3.6e9
+    assert hours.tolist() == [-2, 5, 0.5 / 3600, 0, 0]
 
 
 def places(tmp_path: Path, rows: dict[str, list[Any]]) -> dict[str, tuple[str, str]]:

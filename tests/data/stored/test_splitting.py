@@ -100,6 +100,19 @@ def test_a_random_split_is_one_of_each_user_and_depends_on_seed_and_ids_alone(
     assert set(both(tmp_path / "c")[1]) != set(test)
 
 
+def test_of_pairs_at_one_time_the_seed_and_the_ids_say_which_is_the_last(tmp_path: Path) -> None:
+    columns = {"user": np.repeat(np.arange(300), 20).tolist(), "item": list(range(20)) * 300}
+    log = write_parts(tmp_path / "log", columns | {"timestamp": [1] * 6000}, [])
+    held_out = []
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        prepared(log, tmp_path / name, split=AskedSplit("last", n=10, seed=seed))
+        test = open_stored(tmp_path / name).test
+        assert test is not None
+        np.testing.assert_allclose(test.item_degrees, 150, atol=4 * (300 * 0.25) ** 0.5)
+        held_out.append(test.sha256)
+    assert held_out[0] == held_out[1] != held_out[2]
+
+
 def test_every_item_is_held_out_as_often(tmp_path: Path) -> None:
     columns = {"user": np.repeat(np.arange(500), 20).tolist(), "item": list(range(20)) * 500}
     log = write_parts(tmp_path / "log", columns, [])

@@ -151,6 +151,7 @@ def with_span(reading: Reading, times: Times | None, weighting: Weighting) -> Re
         last_time=last,
         half_life=half_life,
         repeats=weighting.repeats,
+        has_dates=None if times is None else times.is_date,
     )
 
 

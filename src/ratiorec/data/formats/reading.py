@@ -69,6 +69,7 @@ class Reading:
     half_life: str | None = None
     repeats: Repeats | None = None
     unused_event: str | None = None
+    has_dates: bool | None = None  # or numbers for times; None where there are no times
 
     def lines(self) -> list[str]:
         """The report for people: a line, and more where rows were weighed, dropped or unused."""

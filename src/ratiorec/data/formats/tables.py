@@ -241,7 +241,8 @@ def interactions_from_sparse(
         where="matrix",
         found=f"{matrix.shape[0]:,} users and {matrix.shape[1]:,} items",
     )
-    entries = scipy.sparse.csr_array(matrix, dtype=np.float64, copy=True).tocoo()  # adds repeats up
+    as_floats = scipy.sparse.coo_array(matrix).astype(np.float64)  # small integers would overflow
+    entries = as_floats.tocsr().tocoo()  # adds repeats up
     values = entries.data
     bad = ~(np.isfinite(values) & (values >= 0))
     if bad.any():

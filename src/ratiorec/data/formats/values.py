@@ -21,6 +21,7 @@ from ratiorec.errors import DataError
 _NULLS = ("NoneType", "NAType", "NaTType")  # of Python and pandas
 _A_NUMBER = "a number from 0 upwards"
 _A_TIME = "a number or a date such as 2024-05-31 or 2024-05-31T12:00:00"
+_NO_ZONE = b"0123456789-:. TZ"
 _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ].*)?")
 
 
@@ -201,16 +202,19 @@ def times_of(column: Values, *, is_date: bool | None = None) -> tuple[Times, Fau
 def quick_times(cells: list[bytes], *, is_date: bool | None) -> Times | None:
     """The times of text that is all whole numbers, or all dates as numpy reads them, else None.
 
-    Numpy knows no time zones; a Z is taken off here.
+    Numpy knows no time zones; a Z or UTC is taken off here.
     """
     joined = b"".join(cells)
     try:
         if joined.isdigit() and not is_date:
             return Times(np.array(list(map(int, cells)), np.int64), False)
-        is_plain = joined.count(b"-") == 2 * len(cells) and b"+" not in joined
+        if b" UTC" in joined:
+            cells = [cell.removesuffix(b" UTC") for cell in cells]
+            joined = b"".join(cells)
+        is_plain = joined.count(b"-") == 2 * len(cells) and not joined.translate(None, _NO_ZONE)
         if is_date is False or not is_plain or min(map(len, cells), default=0) < 10:
             return None
-        stamps = np.strings.rstrip(np.array(cells, dtype="S"), b"Z")
+        stamps = np.strings.rstrip(np.array(cells, dtype="S"), b"Z ")
         # by way of objects: a cast of many bytes crashes the process where one is no date
         moments = stamps.astype(object).astype("M8[us]")
     except (ValueError, OverflowError):
@@ -232,7 +236,7 @@ def _microseconds(text: str) -> int | None:
     if not _ISO_DATE.fullmatch(text):
         return None
     try:
-        moment = dt.datetime.fromisoformat(text)
+        moment = dt.datetime.fromisoformat(text.removesuffix(" UTC"))
     except ValueError:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)

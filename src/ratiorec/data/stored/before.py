@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.data.formats.merging import Weighting
 from ratiorec.data.formats.reading import Reading
+from ratiorec.data.moments import SECONDS_OF_THREE_YEARS
 from ratiorec.data.stored.folder import (
     MANIFEST,
     Manifest,
@@ -21,6 +23,9 @@ from ratiorec.data.stored.folder import (
 from ratiorec.data.stored.splitting import AskedSplit
 from ratiorec.errors import ConfigError, DataError
 from ratiorec.files import read_regular
+
+_VALUES_AT_ONCE = 1 << 22
+_FAR = 100.0  # times as large: units of Unix time are 1,000 apart, days from seconds 86,400
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,21 @@ class Before:
                 wanted=", ".join(has) or "users and items alone",
             )
 
+    def require_same_times(self, times: NDArray[Any], reading: Reading) -> None:
+        """Refuse times of another kind or unit than those of the pairs that are there."""
+        pieces = self.pairs.pieces("timestamps", _VALUES_AT_ONCE)
+        known = np.array([(values.min(), values.max()) for values in pieces])
+        sizes = sorted(float(np.abs(one).max()) for one in (known, times))
+        is_far = sizes[1] >= SECONDS_OF_THREE_YEARS and sizes[1] > _FAR * sizes[0]
+        was, now = self.reading.has_dates, reading.has_dates
+        if is_far or (was is not None and was != now):
+            raise DataError(
+                "the times are of another kind or unit than those of the training set",
+                where=str(self.folder),
+                found=_kind_of_times(times, now),
+                wanted=f"as before: {_kind_of_times(known, was)}",
+            )
+
     def require_unchanged(self) -> None:
         """Refuse to replace what another command has written meanwhile."""
         if read_regular(self.folder / MANIFEST) != self.content:
@@ -87,6 +107,11 @@ class Before:
                 found="another manifest than at the start",
                 wanted="one command at a time; start this one again",
             )
+
+
+def _kind_of_times(times: NDArray[Any], has_dates: bool | None) -> str:
+    first, last = times.min().item(), times.max().item()
+    return "dates, in microseconds" if has_dates else f"numbers from {first} to {last}"
 
 
 def old_ends(before: Before | None, n_users: int) -> NDArray[np.int64]:

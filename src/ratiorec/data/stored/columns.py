@@ -135,7 +135,7 @@ def settled_form(database: WorkDatabase, found: Column, relation: str) -> Column
         forms = {
             "whole numbers": f"TRY_CAST({called} AS BIGINT)",
             "numbers": f"TRY_CAST({called} AS DOUBLE)",
-            "dates": f"epoch_us(TRY_CAST({called} AS TIMESTAMP))",
+            "dates": f"epoch_us(TRY_CAST({called} AS TIMESTAMPTZ))",
         }
         counts = ", ".join(f"count({form})" for form in forms.values())
         most = np.argmax(database.one(f"SELECT {counts} FROM {relation}"))

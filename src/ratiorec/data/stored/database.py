@@ -97,6 +97,7 @@ def opened(
         _told_as_ours(origin, memory_mb),
         duckdb.connect(str(folder / "work.duckdb"), config=config) as connection,
     ):
+        connection.execute("SET TimeZone = 'UTC'")  # of dates that name none, on every machine
         yield WorkDatabase(connection, origin, memory_mb)
 
 

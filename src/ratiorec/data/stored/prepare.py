@@ -258,6 +258,8 @@ def _stream(
     if before is not None:
         counts_once = weighting.repeats == "once"
         before.require_same_columns([name for name, _ in stream.fields], counts_once=counts_once)
+        if times is not None:
+            before.require_same_times(times, reading)
     return stream
 
 

@@ -1,8 +1,9 @@
 """Splits of a training set on disk, range by range of its users.
 
-Which pairs are held out at random is told by a number that is drawn from the seed and the two ids
-of each pair: the same pairs are held out in whatever order they came, on however many threads they
-were read, and what was held out of yesterday's data mostly is held out of today's.
+Which pairs are held out at random, or of several at one time, is told by a number that is drawn
+from the seed and the two ids of each pair: the same pairs are held out in whatever order they came,
+on however many threads they were read, and what was held out of yesterday's data mostly is held out
+of today's.
 """
 
 from __future__ import annotations
@@ -102,17 +103,23 @@ def _splitter(
 ) -> Callable[[Interactions, int], Split]:
     """The split of the pairs of a range of users, which begins at the user given."""
     folder = whole.folder
-    if asked.by == "ratio":
-        keys = np.concatenate([*_keys(folder, "item", 0, n_items, asked.seed)])
-        ratio = RatioSplit(asked.fraction)
-        return lambda data, start: ratio.by_order(
-            data, _order(data, _draws(folder, data, start, keys, asked.seed))
-        )
-    if asked.by == "last":
-        last = LeaveLast(asked.n)
+    if asked.by == "time":
+        cut = _cut(whole, asked)
+        return lambda data, start: cut.parts(data)
+    last, ratio = LeaveLast(asked.n), RatioSplit(asked.fraction)
+    if asked.by == "last" and not whole.has("timestamps"):
         return lambda data, start: last(data)
-    cut = _cut(whole, asked)
-    return lambda data, start: cut.parts(data)
+    keys = np.concatenate([*_keys(folder, "item", 0, n_items, asked.seed)])
+
+    def split(data: Interactions, start: int) -> Split:
+        draws = _draws(folder, data, start, keys, asked.seed)
+        return (
+            last.by_ties(data, draws)
+            if asked.by == "last"
+            else ratio.by_order(data, _order(data, draws))
+        )
+
+    return split
 
 
 # At random

@@ -200,6 +200,13 @@ class Candidates:
             drawn = np.arange(len(items))
         return cls(items[drawn], (weights[drawn] / chances[drawn]).astype(np.float32))
 
+    def and_all(self, items: FloatMatrix, weights: NDArray[np.float64]) -> Candidates:
+        """These and others, each of which stands for itself."""
+        return Candidates(
+            np.concatenate([self.vectors, items]),
+            np.concatenate([self.weights, weights.astype(np.float32)]),
+        )
+
     @cached_property
     def rows(self) -> FixedTiles:
         """For products of users with candidates."""
@@ -316,10 +323,16 @@ class UserProblem:
         return vectors
 
     def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> UserProblem:
-        """The same problem where there are more items; the candidates stand for these, too."""
-        n_more = len(items) - len(self.item_weights)
-        weights = np.concatenate([self.item_weights, np.full(n_more, self.item_weights.mean())])
-        return replace(self, start=self.start.with_items(items, degrees), item_weights=weights)
+        """The same problem where there are more items, all of them candidates."""
+        n = len(self.item_weights)
+        more = np.full(len(items) - n, self.item_weights.mean())
+        return replace(
+            self,
+            start=self.start.with_items(items, degrees),
+            item_weights=np.concatenate([self.item_weights, more]),
+            candidates=self.candidates.and_all(items[n:], more),
+            preconditioner_sample=self.preconditioner_sample.and_all(items[n:], more),
+        )
 
     def gradient(self, vectors: Vectors, histories: Pairs, rows: NDArray[np.int64]) -> Vectors:
         """∇R_u at these vectors of some histories, weights being constants (theory: F3)."""
@@ -330,7 +343,10 @@ class UserProblem:
         return np.zeros(steps.shape) if self.free else steps.astype(np.float64)
 
     def _minimise(self, steps: FloatMatrix, histories: Pairs, rows: NDArray[np.int64]) -> Vectors:
-        """Newton steps for every user until that user's are small, whatever the others need."""
+        """Newton steps for every user until that user's are small, whatever the others need.
+
+        A user whose steps lead nowhere keeps the vector that they began with.
+        """
         vectors, centres = steps.astype(np.float64), self._centres(steps)
         active, own = np.arange(len(rows)), self._own(histories, rows)
         slope = self._slope(vectors, own) + own.ridges * (vectors - centres)
@@ -346,7 +362,7 @@ class UserProblem:
             vectors[active], slope = self._moved(
                 here[far], centres[active], slope[far], moves[far], own
             )
-        return vectors
+        return np.where(np.isfinite(vectors).all(1, keepdims=True), vectors, steps)
 
     def _moved(
         self, vectors: Vectors, centres: Vectors, slope: Vectors, moves: Vectors, own: _Own
