@@ -14,6 +14,7 @@ from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError
 from ratiorec.model.artifact import Artifact
+from ratiorec.model.foldin.intake import require_one_kind
 
 _IDS_AT_ONCE = 4096
 
@@ -90,7 +91,17 @@ def attach(
 
 
 def require_known(table: IdTable, vocabulary: Vocabulary) -> None:
-    """Refuse a table without a single id of the vocabulary, as one of another shop is."""
+    """Refuse a table without a single id of the vocabulary, as one of another shop is.
+
+    So are new items whose ids are of another kind: they could not become cold items.
+    """
+    _require_some(table, vocabulary)
+    if table.kind == "item":
+        new = table.ids[vocabulary.indices(table.ids, on_unknown="skip") < 0]
+        require_one_kind(vocabulary, new, where=table.origin)
+
+
+def _require_some(table: IdTable, vocabulary: Vocabulary) -> None:
     for start in range(0, len(table), _IDS_AT_ONCE):  # as a rule one of the first is known
         ids = table.ids[start : start + _IDS_AT_ONCE]
         if (vocabulary.indices(ids, on_unknown="skip") >= 0).any():
