@@ -79,7 +79,7 @@ def attach(
     if items is not None:
         model = model.without_cold_items()
         rows, aligned = _aligned(items, model.items)
-        names = None if items.titles is None else _names(items.titles, rows, model.items)
+        names = None if items.titles is None else names_by_rows(items.titles, rows, model.items)
         model = model.with_items(items.attributes.take(rows), names)
         model = model.with_cold_items(aligned.unknown)
         attached.append(aligned)
@@ -139,7 +139,8 @@ def _aligned(table: IdTable, vocabulary: Vocabulary) -> tuple[NDArray[np.int64],
     return rows, Aligned(table, n_known, unknown, len(vocabulary) - n_known)
 
 
-def _names(titles: NDArray[Any], rows: NDArray[np.int64], items: Vocabulary) -> list[str]:
+def names_by_rows(titles: NDArray[Any], rows: NDArray[np.int64], items: Vocabulary) -> list[str]:
+    """The titles in these rows as names of items; the id where there is none, as in row -1."""
     given = [titles[row] if row >= 0 else None for row in rows.tolist()]
     ids = map(str, items.ids.tolist())
     return [title or identifier for title, identifier in zip(given, ids, strict=True)]
