@@ -168,6 +168,16 @@ def test_a_history_may_list_and_hold_cold_items(model: Artifact) -> None:
     assert {int(item[3:]) % 3 for item in cold_in(rows)[:3]} == {0}
 
 
+@pytest.mark.parametrize("preset", ["wmf", "implicit-als", "ease"])
+def test_a_history_of_known_items_is_folded_in_as_without_cold_items(preset: str) -> None:
+    model, histories = shop(preset), [["i0", "i3"], ["i1"]]
+    known = model.without_cold_items().recommend_to(histories, k=5).to_dicts()
+    found = model.recommend_to(histories, k=5, max_cold=0).to_dicts()
+    assert [row["item_id"] for row in found] == [row["item_id"] for row in known]
+    scores = [row["score"] for row in known]
+    assert [row["score"] for row in found] == pytest.approx(scores, rel=1e-4, abs=1e-5)
+
+
 @pytest.mark.parametrize("preset", ["ease", "item-knn", "wmf"])
 def test_a_model_with_cold_items_is_the_same_again_from_its_folder(
     preset: str, tmp_path: Path

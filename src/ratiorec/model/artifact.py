@@ -399,7 +399,8 @@ class Artifact:
     @cached_property
     def rule(self) -> AnyRule:
         """How histories become vectors of users, where users are vectors."""
-        return rule_for(self.scorer, self.settings, self.seen, self.card.get("fold_in"))
+        ridge = self.card.get("fold_in")
+        return rule_for(self.scorer, self.settings, self.seen, ridge, n_cold=self.n_cold)
 
     @cached_property
     def users_alike(self) -> UsersAlike:
