@@ -91,9 +91,13 @@ def _of_numbers(column: Numbers, teaches: Mask) -> scipy.sparse.csr_array:
     import scipy.sparse
 
     is_missing = np.isnan(column.values)
-    known = column.values[teaches & ~is_missing]
-    mean, spread = (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
-    above = (column.values - mean) / (spread or 1)
+    teaching = teaches & ~is_missing
+    largest = np.abs(column.values[teaching]).max(initial=0)
+    with np.errstate(over="ignore"):  # what teaches no longer overflows, and others are far away
+        values = np.ldexp(column.values, 1 - np.frexp(largest)[1])
+        known = values[teaching]
+        mean, spread = (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
+        above = (values - mean) / (spread or 1)
     above = np.where(is_missing, 0, above.clip(-_FARTHEST, _FARTHEST))
     return scipy.sparse.csr_array(np.column_stack([above, is_missing]))
 
