@@ -123,9 +123,16 @@ def test_rules_hold_beside_the_cap(model: Artifact) -> None:
     assert not cold_in(rows_of(model, k=20, max_cold=0, rules=lifted))
 
 
-def test_a_cap_below_zero_is_refused() -> None:
-    with pytest.raises(ConfigError, match="max_cold"):
-        Query(max_cold=-1)
+def test_the_cap_is_a_tenth_of_the_list_however_much_is_asked_for(model: Artifact) -> None:
+    asked = [rows_of(model, k=k, exclude_seen=False) for k in (42, 1000)]
+    assert asked[0] == asked[1]
+    assert len(cold_in(asked[1])) == 4
+
+
+@pytest.mark.parametrize("wrong", [-1, "3", 1.5])
+def test_a_cap_that_is_no_number_of_items_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"cold items.*max_cold.*a whole number"):
+        Query(max_cold=wrong)
 
 
 def test_bulk_lists_are_capped_and_the_job_is_another(model: Artifact) -> None:

@@ -269,8 +269,8 @@ def _of_frame(frame: Any) -> RawTable:
 
 def _of_dictionary(columns: Mapping[Any, Any], holds: str) -> RawTable:
     for name, values in columns.items():
-        is_list = hasattr(values, "__len__") and getattr(values, "ndim", 1) > 0
-        if not is_list or isinstance(values, str | bytes):
+        n_axes: int = getattr(values, "ndim", 1)
+        if not hasattr(values, "__len__") or not n_axes or isinstance(values, str | bytes):
             raise DataError(
                 "a column is no list of values",
                 where=f"column {name} of {holds}",
@@ -426,7 +426,8 @@ def is_held(whole: int | Decimal) -> bool:
     >>> is_held(2**60), is_held(2**60 + 1)
     (True, False)
     """
-    return abs(whole) <= 2**53 or (abs(whole) < 2**1023 and int(float(whole)) == whole)
+    size: Any = abs(whole)
+    return bool(size <= 2**53 or (size < 2**1023 and int(float(size)) == size))
 
 
 def _unit(moments: Any) -> Any:
