@@ -185,12 +185,17 @@ LIKE = Attributes(
     [
         {"age": "30"},
         {"age": float("nan")},
+        {"age": 10**400},
+        {"age": -float("inf")},
         {"segment": 3},
         {"likes": "tea"},
         {"likes": [1]},
         {"about": ["tea"]},
         {"own": [1.0]},
         {"own": ["a", "b"]},
+        {"own": [1.0, 10**400]},
+        {"own": [1.0, 1e300]},
+        {"own": [float("nan"), 1.0]},
     ],
 )
 def test_a_value_of_another_kind_is_refused(profile: dict[str, Any]) -> None:

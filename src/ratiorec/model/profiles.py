@@ -126,7 +126,7 @@ def _column(like: Column, name: str, values: list[Any]) -> Column:
             raise ConfigError(
                 "a profile has a value of another kind",
                 where=f"profiles[{place}], {name}",
-                found=repr(value),
+                found=f"{value!r:.80}",
                 wanted=f"a value of kind {like.kind}, as in the table of users",
             )
     if isinstance(like, Numbers):
@@ -144,15 +144,21 @@ def _column(like: Column, name: str, values: list[Any]) -> Column:
 
 def _fits(like: Column, value: Any) -> bool:
     if isinstance(like, Numbers):
-        return isinstance(value, int | float | np.number) and bool(np.isfinite(value))
+        return _is_number(value, np.float64)
     if isinstance(like, Categories | Texts):
         return isinstance(value, str)
     if not isinstance(value, list | tuple | np.ndarray):
         return False
     if isinstance(like, Tags):
         return all(isinstance(tag, str) for tag in value)
-    numbers = [isinstance(number, int | float | np.number) for number in value]
+    numbers = [_is_number(number, np.float32) for number in value]
     return len(numbers) == like.values.shape[1] and all(numbers)
+
+
+def _is_number(value: Any, kind: type[np.floating[Any]]) -> bool:
+    """Whether it is a finite number, and no larger than those of this kind."""
+    most = float(np.finfo(kind).max)
+    return isinstance(value, int | float | np.number) and bool(-most <= value <= most)
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:
