@@ -244,6 +244,14 @@ def test_bad_rows_are_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
     assert table.lines()[0].endswith("; 7 rows, 5 dropped")
 
 
+def test_of_two_rows_with_one_id_the_one_that_can_be_used_stays(tmp_path: Path) -> None:
+    path = written(tmp_path, "sku,price\na,cheap\na,2\na,3\nb,4\n")
+    table = IdTable.read(path, column_kinds={"price": "number"}, on_bad_rows="skip")
+    assert table.ids.tolist() == ["a", "b"]
+    assert table.attributes.columns["price"].plain() == [2, 4]
+    assert table.n_dropped == 2
+
+
 def test_rows_of_parts_are_told_by_their_file(tmp_path: Path) -> None:
     written(tmp_path, "sku,x\na,1\n", "1.csv")
     written(tmp_path, "sku,x\nb,1\na,2\n", "2.csv")

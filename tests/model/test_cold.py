@@ -129,6 +129,16 @@ def test_the_cap_is_a_tenth_of_the_list_however_much_is_asked_for(model: Artifac
     assert len(cold_in(asked[1])) == 4
 
 
+def test_items_that_could_be_listed_are_counted_within_the_cap(model: Artifact) -> None:
+    cold = [str(item) for item in model.items.ids[-N_NEW:]]
+    for query, wanted in (
+        (Query(20, allow=cold), 2),
+        (Query(20, allow=cold, max_cold=0), 0),
+        (Query(20, allow=[*cold, "i0"], max_cold=99, exclude_seen=False), N_NEW + 1),
+    ):
+        assert model.n_listable(["u0"], query).tolist() == [wanted]
+
+
 @pytest.mark.parametrize("wrong", [-1, "3", 1.5])
 def test_a_cap_that_is_no_number_of_items_is_refused(wrong: Any) -> None:
     with pytest.raises(ConfigError, match=r"cold items.*max_cold.*a whole number"):

@@ -187,6 +187,7 @@ LIKE = Attributes(
         {"age": float("nan")},
         {"age": 10**400},
         {"age": -float("inf")},
+        {"age": np.float32("inf")},
         {"segment": 3},
         {"likes": "tea"},
         {"likes": [1]},

@@ -265,7 +265,10 @@ class Artifact:
         known = np.flatnonzero((found.users >= 0) & query.exclude_seen)
         rows, items = pairs_of(self.seen, found.users[known])
         n_seen = np.bincount(known[rows[is_open[items]]], minlength=len(found.users))
-        n_listable: NDArray[np.int64] = is_open.sum() - n_seen
+        n_warm = len(self.items) - self.n_cold
+        cap, n_cold = cap_of(self, query), is_open[n_warm:].sum()
+        n_open = is_open[:n_warm].sum() + (min(n_cold, cap.most) if cap else 0)
+        n_listable: NDArray[np.int64] = n_open - n_seen
         return n_listable
 
     def fold_in(

@@ -157,8 +157,10 @@ def _fits(like: Column, value: Any) -> bool:
 
 def _is_number(value: Any, kind: type[np.floating[Any]]) -> bool:
     """Whether it is a finite number, and no larger than those of this kind."""
+    if isinstance(value, np.integer | np.floating):
+        value = value.item()
     most = float(np.finfo(kind).max)
-    return isinstance(value, int | float | np.number) and bool(-most <= value <= most)
+    return isinstance(value, int | float) and -most <= value <= most
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:
