@@ -79,6 +79,14 @@ def test_scores_are_shares_between_those_alike_and_everybody() -> None:
         assert low - 1e-5 <= row["score"] <= high + 1e-5
 
 
+def test_a_request_learns_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, profiles = shop(), [{"segment": "north"}, {"segment": "elsewhere"}]
+    before = model.recommend_for(profiles).to_dicts()
+    for learning in ("ratiorec.catalogue.content.Content.of", "scipy.linalg.cho_factor"):
+        monkeypatch.setattr(learning, None)
+    assert model.recommend_for(profiles).to_dicts() == before
+
+
 def test_without_attributes_it_is_popularity() -> None:
     model = shop()
     found = items_of(model.recommend_for([{}], k=N_ITEMS).to_dicts(), 0)
