@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -85,6 +86,7 @@ def test_a_request_learns_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     for learning in ("ratiorec.catalogue.content.Content.of", "scipy.linalg.cho_factor"):
         monkeypatch.setattr(learning, None)
     assert model.recommend_for(profiles).to_dicts() == before
+    assert pickle.loads(pickle.dumps(model)).recommend_for(profiles).to_dicts() == before
 
 
 def test_without_attributes_it_is_popularity() -> None:

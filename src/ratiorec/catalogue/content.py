@@ -106,33 +106,44 @@ def _lacks(table: Attributes, names: tuple[str, ...]) -> NDArray[np.bool_]:
 def _block(column: Column, teaches: Mask) -> tuple[scipy.sparse.csr_array, Encode]:
     """The features of a column, and what makes the same of other rows."""
     if isinstance(column, Numbers):
-        encode = _of_numbers(column, teaches)
+        encode = _Standardised.of(column, teaches)
         return encode(column), encode
     if isinstance(column, OwnVectors):
         return _of_vectors(column), _of_vectors
-    count: Encode = _of_words if isinstance(column, Texts) else _of_names(column)
+    count: Encode = _of_words if isinstance(column, Texts) else _Names.of(column)
     counts = count(column)
-    weigh = _weighing(counts, teaches)
-    return weigh(counts), lambda rows: weigh(count(rows))
+    weighed = _Weighed.of(count, counts, teaches)
+    return weighed.rows(counts), weighed
 
 
-def _of_numbers(column: Numbers, teaches: Mask) -> Encode:
-    """How many standard deviations above the mean, and whether it is missing."""
-    import scipy.sparse
+@dataclass(frozen=True)
+class _Standardised:
+    """How many standard deviations above the mean, and whether it is missing.
 
-    teaching = column.values[teaches & ~np.isnan(column.values)]
-    exponent = 1 - np.frexp(np.abs(teaching).max(initial=0))[1]
-    known = np.ldexp(teaching, exponent)  # so that nothing overflows
-    mean, spread = (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
+    Both are of the numbers times a power of two, so that none of those that teach overflows.
+    """
 
-    def features(rows: Numbers) -> scipy.sparse.csr_array:
-        is_missing = np.isnan(rows.values)
-        with np.errstate(over="ignore"):  # others may be far away
-            above = (np.ldexp(rows.values, exponent) - mean) / (spread or 1)
+    exponent: int
+    mean: float
+    spread: float
+
+    @classmethod
+    def of(cls, column: Numbers, teaches: Mask) -> _Standardised:
+        teaching = column.values[teaches & ~np.isnan(column.values)]
+        exponent = 1 - int(np.frexp(np.abs(teaching).max(initial=0))[1])
+        known = np.ldexp(teaching, exponent)
+        if not len(known):
+            return cls(0, 0.0, 1.0)
+        return cls(exponent, float(known.mean()), float(known.std()) or 1.0)
+
+    def __call__(self, column: Numbers) -> scipy.sparse.csr_array:
+        import scipy.sparse
+
+        is_missing = np.isnan(column.values)
+        with np.errstate(over="ignore"):  # what does not teach may be far away
+            above = (np.ldexp(column.values, self.exponent) - self.mean) / self.spread
         above = np.where(is_missing, 0, above.clip(-_FARTHEST, _FARTHEST))
         return scipy.sparse.csr_array(np.column_stack([above, is_missing]))
-
-    return features
 
 
 def _of_vectors(column: OwnVectors) -> scipy.sparse.csr_array:
@@ -144,33 +155,36 @@ def _of_vectors(column: OwnVectors) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array(values / np.where(lengths > 0, lengths, 1))
 
 
-def _of_names(column: Categories | Tags) -> Encode:
+@dataclass(frozen=True)
+class _Names:
     """One column for each category or tag, hashed where these are too many.
 
-    Names that this column has not come behind, each in a column of its own.
+    Names that are not among these come behind them, each in a column of its own.
     """
-    import scipy.sparse
 
-    n_names = len(column.names)
-    place_of = {name: place for place, name in enumerate(column.names.tolist())}
+    places: Mapping[str, int]
 
-    def counts(rows: Categories | Tags) -> scipy.sparse.csr_array:
-        if isinstance(rows, Tags):
-            at, codes = rows.rows(), rows.codes
+    @classmethod
+    def of(cls, column: Categories | Tags) -> _Names:
+        return cls({name: place for place, name in enumerate(column.names.tolist())})
+
+    def __call__(self, column: Categories | Tags) -> scipy.sparse.csr_array:
+        import scipy.sparse
+
+        if isinstance(column, Tags):
+            rows, codes = column.rows(), column.codes
         else:
-            at = np.flatnonzero(rows.codes != MISSING)
-            codes = rows.codes[at]
+            rows = np.flatnonzero(column.codes != MISSING)
+            codes = column.codes[rows]
         used, which = np.unique(codes, return_inverse=True)
-        names, n_columns = rows.names[used].tolist(), n_names
-        if n_names > MOST_COLUMNS:
+        names, n_known = column.names[used].tolist(), len(self.places)
+        if n_known > MOST_COLUMNS:
             places, n_columns = [hashed(name) for name in names], MOST_COLUMNS
         else:
-            places = [place_of.get(name, n_names + n) for n, name in enumerate(names)]
-            n_columns = max([n_names, *(place + 1 for place in places)])
-        where = np.array(places, np.int64)[which]
-        return scipy.sparse.csr_array((np.ones(len(at)), (at, where)), shape=(len(rows), n_columns))
-
-    return counts
+            places = [self.places.get(name, n_known + n) for n, name in enumerate(names)]
+            n_columns = max([n_known, *(place + 1 for place in places)])
+        cells = rows, np.array(places, np.int64)[which]
+        return scipy.sparse.csr_array((np.ones(len(rows)), cells), shape=(len(column), n_columns))
 
 
 def _of_words(column: Texts) -> scipy.sparse.csr_array:
@@ -206,28 +220,37 @@ def hashed(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass")) % MOST_COLUMNS
 
 
-def _weighing(counts: Any, teaches: Mask) -> Encode:
+@dataclass(frozen=True, eq=False)
+class _Weighed:
     """Counts times log((1 + n) / (1 + n_c)) + 1, each row at length 1; n_c teach that have it.
 
     Columns behind these are of what none has: they make a row longer and are left out.
     """
-    import scipy.sparse
 
-    counts.sum_duplicates()
-    n_columns = counts.shape[1]
-    taught = counts[np.flatnonzero(teaches)]
-    n_having = np.bincount(taught.indices, minlength=n_columns)
-    rarity = np.log((1 + int(teaches.sum())) / (1 + n_having)) + 1
-    rarest = np.log(1 + int(teaches.sum())) + 1
+    count: Encode
+    rarity: NDArray[np.float64]
+    rarest: float
 
-    def weighed(counts: Any) -> scipy.sparse.csr_array:
+    @classmethod
+    def of(cls, count: Encode, counts: Any, teaches: Mask) -> _Weighed:
         counts.sum_duplicates()
-        of_all = np.append(rarity, np.full(counts.shape[1] - n_columns, rarest))
-        values = counts.data * of_all[counts.indices]
+        taught, n = counts[np.flatnonzero(teaches)], int(teaches.sum())
+        n_having = np.bincount(taught.indices, minlength=counts.shape[1])
+        return cls(count, np.log((1 + n) / (1 + n_having)) + 1, float(np.log(1 + n)) + 1)
+
+    def __call__(self, column: Column) -> scipy.sparse.csr_array:
+        return self.rows(self.count(column))
+
+    def rows(self, counts: Any) -> scipy.sparse.csr_array:
+        """The counts of some rows, weighed."""
+        import scipy.sparse
+
+        counts.sum_duplicates()
+        n_more = counts.shape[1] - len(self.rarity)
+        rarity = np.append(self.rarity, np.full(n_more, self.rarest))
+        values = counts.data * rarity[counts.indices]
         rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
         lengths = np.sqrt(np.bincount(rows, np.square(values), minlength=counts.shape[0]))
         values = values / np.where(lengths > 0, lengths, 1)[rows]
         found = scipy.sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
-        return found if found.shape[1] == n_columns else found[:, :n_columns]
-
-    return weighed
+        return found[:, : len(self.rarity)] if n_more else found
