@@ -306,7 +306,7 @@ def _column(raw: RawTable, at: int, kind: Kind | None) -> tuple[Column, Faults]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Ids:
+class _PlacedIds:
     """The id of each row that has one, as a place among all ids; -1 for the other rows."""
 
     vocabulary: Vocabulary
@@ -331,7 +331,7 @@ class _Ids:
         return again
 
 
-def _ids(raw: RawTable, roles: _Roles) -> tuple[_Ids, Faults]:
+def _ids(raw: RawTable, roles: _Roles) -> tuple[_PlacedIds, Faults]:
     """The ids of the rows, and the rows without one."""
     values, kind = raw.as_ids(raw.columns[roles.id]), roles.kind
     raw.columns[roles.id] = None
@@ -340,7 +340,7 @@ def _ids(raw: RawTable, roles: _Roles) -> tuple[_Ids, Faults]:
     vocabulary, found = encode_ids(values.select(is_good), kind=kind, is_text=raw.is_text)
     places = np.full(raw.n_rows, -1)
     places[is_good] = found
-    return _Ids(vocabulary, places), faults
+    return _PlacedIds(vocabulary, places), faults
 
 
 def _is_good(raw: RawTable, faults: Faults) -> NDArray[np.bool_]:
