@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gzip
+import re
 import sys
 from collections.abc import Callable
 from decimal import Decimal
@@ -307,6 +308,7 @@ def odd_columns() -> list[Any]:
         pd.DataFrame({**ids, "odd": periods}),
         pd.DataFrame({**ids, "odd": [1j, 2j, 3j]}),
         pd.DataFrame({**ids, "odd": pd.interval_range(0, 3)}),
+        pd.DataFrame({**ids, "odd": [{"a": 1}, None, {"a": 2}]}),
         pl.DataFrame({**ids, "odd": times}),
         pl.DataFrame({**ids, "odd": days}),
         pl.DataFrame({**ids, "odd": [{"a": 1}, None, {"a": 2}]}),
@@ -318,7 +320,9 @@ def odd_columns() -> list[Any]:
 def test_a_column_of_values_that_are_no_attribute_is_left_out_by_name(source: Any) -> None:
     table = IdTable.read(source)
     assert table.attributes.kinds == {"n": "number"}
-    assert table.left_out["odd"].startswith("it holds ")
+    assert re.search(
+        "time|period|complex|interval|dict|Time|Duration|Struct", table.left_out["odd"]
+    )
 
 
 def decimals(*digits: str | None) -> list[Decimal | None]:

@@ -254,11 +254,12 @@ def _of_frame(frame: Any) -> RawTable:
             return _arrow_cells(series.to_native())
         if series.dtype in (nw.Object, nw.List, nw.Array, nw.String):
             return _python_cells(series.to_list())
+        kind = str(series.to_native().dtype)
         try:
             values = series_values(whole, position, "attribute")
         except (DataError, TypeError, ValueError):
-            raise UnusableError(str(series.dtype)) from None
-        return _cells_of(_narrowed(values, str(series.to_native().dtype).lower()))
+            raise UnusableError(kind) from None
+        return _cells_of(_narrowed(values, kind.lower()))
 
     def as_ids(position: int) -> Values:
         return series_values(whole, position, "id")
