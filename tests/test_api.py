@@ -76,6 +76,8 @@ def test_a_table_of_another_shop_is_refused_before_training(
         rr.fit(LOG, items={"sku": ["x"], "price": [1]})
     with pytest.raises(DataError, match="no table of users"):
         rr.fit(LOG, users=3)
+    with pytest.raises(DataError, match=r"two kinds.*'NEW-1'.*whole numbers"):
+        rr.fit([(1, 7), (2, 8)], items={"sku": ["7", "9", "NEW-1"], "price": [1, 2, 3]})
 
 
 @pytest.mark.parametrize("data", [3, [("ada", "tea", 1.0)], [], {"ada": "tea"}, ["ada", "tea"]])

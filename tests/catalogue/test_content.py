@@ -37,6 +37,16 @@ def test_a_number_far_outside_counts_as_three_standard_deviations() -> None:
     assert found[:, 0].tolist() == [-1, 1, 3, -3]
 
 
+def test_the_largest_numbers_of_all_are_features_like_others() -> None:
+    most = float(np.finfo(np.float64).max)
+    column = Numbers(np.array([-most, most, 1.0, 1e-300]))
+    assert features_of(column)[:, 0] == pytest.approx([-sqrt(2), sqrt(2), 0, 0])
+    few = np.array([False, False, True, True])
+    assert features_of(column, few)[:, 0].tolist() == [-3, 3, 1, -1]
+    tiny = Numbers(np.array([-1e-320, 1e-320, 0, 0]))
+    assert features_of(tiny)[:, 0] == pytest.approx([-sqrt(2), sqrt(2), 0, 0])
+
+
 def test_tags_are_weighed_by_rarity_and_rows_have_length_one() -> None:
     found = features_of(Tags.of([["a", "b"], ["a"], ["a", "b"], []]))
     a, b = log(5 / 4) + 1, log(5 / 3) + 1

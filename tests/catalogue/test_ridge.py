@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ratiorec.catalogue.attributes import Attributes
-from ratiorec.catalogue.columns import OwnVectors, Tags
+from ratiorec.catalogue.columns import Categories, Numbers, OwnVectors, Tags, Texts
 from ratiorec.catalogue.content import Content
 from ratiorec.catalogue.ridge import STRENGTHS, Ridge
 
@@ -47,6 +47,34 @@ def test_a_mix_is_the_regression_on_content(strength: float) -> None:
     )
     wanted = told_by_definition(features[rows], values[rows], strength, asked)
     assert found == pytest.approx(wanted, rel=1e-4, abs=1e-5)
+
+
+@pytest.mark.parametrize("n_names", [9, 3000])
+def test_rows_that_come_later_have_the_features_that_they_would_have_had(n_names: int) -> None:
+    rng, n = np.random.default_rng(4), N_KNOWN + N_NEW
+    names = [f"t{place}" for place in range(n_names)]
+    listed = [[*rng.choice(names, 3)] for _ in range(N_KNOWN)]
+    listed[0] = names  # so many that they may be hashed
+    tags = Tags.of([*listed, *([*rng.choice(names, 2), "new", "newer"] for _ in range(N_NEW))])
+    about = np.array([f"{' '.join(row[:4])} w{place}" for place, row in enumerate(tags.plain())])
+    numbers = np.where(np.arange(n) % 5 == 0, np.nan, rng.normal(size=n) * 9)
+    kinds = [None if place % 4 == 0 else f"k{place % 7}" for place in range(n)]
+    whole = Attributes(
+        n,
+        {
+            "tags": tags,
+            "about": Texts(about.astype(object)),
+            "n": Numbers(numbers),
+            "kind": Categories.of(kinds),
+        },
+    )
+    known = whole.take(np.arange(N_KNOWN))
+    later = whole.take(np.arange(N_KNOWN, n))
+    teaches = np.arange(n) < N_KNOWN
+    wanted = Content.of(whole, teaches).rows(N_KNOWN)
+    found = Content.of(known, teaches[:N_KNOWN]).of_others(later)
+    assert found.features.toarray() == pytest.approx(wanted.features.toarray())
+    assert found.lacks.tolist() == wanted.lacks.tolist()
 
 
 def test_what_does_not_teach_has_no_part() -> None:

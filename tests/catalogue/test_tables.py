@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
+import re
 import sys
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -242,6 +245,14 @@ def test_bad_rows_are_left_out_where_that_is_asked_for(tmp_path: Path) -> None:
     assert table.lines()[0].endswith("; 7 rows, 5 dropped")
 
 
+def test_of_two_rows_with_one_id_the_one_that_can_be_used_stays(tmp_path: Path) -> None:
+    path = written(tmp_path, "sku,price\na,cheap\na,2\na,3\nb,4\n")
+    table = IdTable.read(path, column_kinds={"price": "number"}, on_bad_rows="skip")
+    assert table.ids.tolist() == ["a", "b"]
+    assert table.attributes.columns["price"].plain() == [2, 4]
+    assert table.n_dropped == 2
+
+
 def test_rows_of_parts_are_told_by_their_file(tmp_path: Path) -> None:
     written(tmp_path, "sku,x\na,1\n", "1.csv")
     written(tmp_path, "sku,x\nb,1\na,2\n", "2.csv")
@@ -279,6 +290,99 @@ def test_lists_of_numbers_are_vectors(source: Any, kinds: dict[str, Any]) -> Non
     assert table.asked_for(["image"], where="attributes").columns["image"].plain()[1] is None
 
 
+def test_a_matrix_has_a_vector_in_each_row_and_other_arrays_are_left_out() -> None:
+    image = np.array([[0.5, 1], [np.nan, 1], [2, -1]])
+    table = IdTable.read({"id": ["a", "b", "c"], "image": image, "cube": np.ones((3, 2, 2))})
+    assert table.attributes.kinds == {"image": "vector"}
+    assert table.attributes.columns["image"].plain() == [[0.5, 1], None, [2, -1]]
+    assert table.left_out == {"cube": "it holds float64 of the shape (3, 2, 2)"}
+
+
+def odd_columns() -> list[Any]:
+    days = [dt.timedelta(1), None, dt.timedelta(3)]
+    times = [dt.time(1), None, dt.time(3)]
+    ids = {"id": ["a", "b", "c"], "n": [1, 2, 3]}
+    periods = pd.period_range("2026-01", periods=3, freq="M")
+    return [
+        pd.DataFrame({**ids, "odd": pd.to_timedelta(days)}),
+        pd.DataFrame({**ids, "odd": periods}),
+        pd.DataFrame({**ids, "odd": [1j, 2j, 3j]}),
+        pd.DataFrame({**ids, "odd": pd.interval_range(0, 3)}),
+        pd.DataFrame({**ids, "odd": [{"a": 1}, None, {"a": 2}]}),
+        pl.DataFrame({**ids, "odd": times}),
+        pl.DataFrame({**ids, "odd": days}),
+        pl.DataFrame({**ids, "odd": [{"a": 1}, None, {"a": 2}]}),
+        {**ids, "odd": times},
+    ]
+
+
+@pytest.mark.parametrize("source", odd_columns(), ids=lambda source: type(source).__module__)
+def test_a_column_of_values_that_are_no_attribute_is_left_out_by_name(source: Any) -> None:
+    table = IdTable.read(source)
+    assert table.attributes.kinds == {"n": "number"}
+    assert re.search(
+        "time|period|complex|interval|dict|Time|Duration|Struct", table.left_out["odd"]
+    )
+
+
+def decimals(*digits: str | None) -> list[Decimal | None]:
+    return [None if one is None else Decimal(one) for one in digits]
+
+
+@pytest.mark.parametrize(
+    "frame", [dict, pd.DataFrame, pl.DataFrame, pa.table], ids=lambda made: made.__module__
+)
+def test_decimals_are_numbers(frame: Any) -> None:
+    price, code = decimals("1.50", None, "4.2"), decimals("9007199254740993", "5", None)
+    table = IdTable.read(frame({"id": ["a", "b", "c"], "price": price, "code": code})).attributes
+    assert table.kinds == {"price": "number", "code": "category"}
+    assert table.columns["price"].plain() == [1.5, None, 4.2]
+    assert table.columns["code"].plain() == ["9007199254740993", "5", None]
+
+
+SHORT = [3.1, None, 4.2]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        np.array(SHORT, np.float32),
+        np.array(SHORT, np.float16),
+        [np.float32(3.1), None, np.float32(4.2)],
+        pd.Series(SHORT, dtype="float32"),
+        pd.Series(SHORT, dtype="Float32"),
+        pd.Series(np.array(SHORT, np.float16)),
+        pl.Series(SHORT, dtype=pl.Float32),
+        pa.array(SHORT, pa.float32()),
+        pa.array(np.array(SHORT, np.float16)),
+    ],
+    ids=lambda column: f"{type(column).__module__} {getattr(column, 'dtype', '')}",
+)
+def test_narrow_numbers_are_those_that_were_meant(column: Any) -> None:
+    frames = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame}
+    frame: Any = pa.table if isinstance(column, pa.Array) else frames.get(type(column), dict)
+    table = IdTable.read(frame({"id": ["a", "b", "c"], "price": column}))
+    assert table.attributes.columns["price"].plain() == SHORT
+
+
+def test_whole_numbers_that_would_lose_digits_are_categories(tmp_path: Path) -> None:
+    many, some = [9007199254740993, 9007199254740992, 2**60], [2**60, 2**53, 5]
+    path = written(
+        tmp_path,
+        "id,many,some\n"
+        + "".join(f"{n},{a},{b}\n" for n, a, b in zip("abc", many, some, strict=True)),
+    )
+    columns = {"id": ["a", "b", "c"], "many": np.array(many), "some": np.array(some)}
+    signless = {**columns, "many": np.array(many, np.uint64)}
+    for source in (path, columns, signless, pd.DataFrame(columns), pl.DataFrame(columns)):
+        table = IdTable.read(source).attributes
+        assert table.kinds == {"many": "category", "some": "number"}
+        assert table.columns["many"].plain() == list(map(str, many))
+    asked = IdTable.read(columns, column_kinds={"many": "number", "some": "category"}).attributes
+    assert asked.kinds == {"many": "number", "some": "category"}
+    assert asked.columns["some"].plain() == list(map(str, some))
+
+
 def test_titles_that_are_no_text_are_refused() -> None:
     with pytest.raises(DataError, match=r"titles cannot be read.*column name.*lists of numbers"):
         IdTable.read({"id": ["a"], "name": [[1.0]]})
@@ -306,6 +410,9 @@ def test_what_holds_no_table_is_refused(tmp_path: Path) -> None:
         IdTable.read(3)
     with pytest.raises(DataError, match="the columns differ in length"):
         IdTable.read({"id": ["a", "b"], "x": [1]})
+    for lone in (5, "ab", np.array(5)):
+        with pytest.raises(DataError, match=r"no list of values.*column x of items"):
+            IdTable.read({"id": ["a", "b"], "x": lone})
     with pytest.raises(DataNotFoundError, match="a file with users"):
         IdTable.read(tmp_path / "none.csv", kind="user")
     (tmp_path / "items.json").write_text("[]", encoding="utf-8")

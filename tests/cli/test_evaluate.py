@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.columns import Texts
 from ratiorec.data.interactions import Dataset
 from ratiorec.data.synthetic import embedded
+from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.model.artifact import Artifact
 from ratiorec.scorers import InnerProduct
 from support.command_line import QUICK, CommandLine
@@ -303,6 +305,15 @@ def test_cold_items_are_held_out_of_the_weights_that_the_model_was_trained_on(
     assert "not the weights" not in cli(*judged, *how).err
 
 
-def test_cold_items_need_attributes(cli: CommandLine, model: Path, clicks: Path) -> None:
-    refusal = cli("evaluate", model, "--data", clicks, "--cold-items", 0.2).refusal
-    assert "nothing is known of the items" in refusal
+def test_cold_items_need_attributes_or_titles(
+    cli: CommandLine, trained: Artifact, clicks: Path, tmp_path: Path
+) -> None:
+    ids, judged = trained.items.ids, ("--data", clicks, "--cold-items", 0.2)
+    bare = replace(trained, items=Vocabulary(ids, "item"))
+    bare.save(tmp_path / "bare")
+    assert "nothing is known of the items" in cli("evaluate", tmp_path / "bare", *judged).refusal
+    titles = [f"thing {n}" if n > 4 else str(item) for n, item in enumerate(ids)]
+    bare.with_items(bare.item_table, titles).save(tmp_path / "titled")
+    told = cli("evaluate", tmp_path / "titled", *judged).out
+    assert "7 of 40 items held out" in told
+    assert "5 items of which nothing is known are never held out" in told

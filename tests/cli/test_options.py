@@ -92,7 +92,7 @@ def test_a_group_is_one_option_for_each_field() -> None:
     [
         (("data", "describe"), {"user", "item", "weight", "timestamp", "event"}),
         (("data", "split"), {"user", "item", "weight", "timestamp", "event"}),
-        (("evaluate",), {"user", "item", "weight", "event"}),
+        (("evaluate",), {"user", "item", "weight", "timestamp", "event"}),
         (("update",), {"user", "item", "weight", "timestamp", "event"}),
     ],
 )

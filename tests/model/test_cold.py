@@ -123,9 +123,26 @@ def test_rules_hold_beside_the_cap(model: Artifact) -> None:
     assert not cold_in(rows_of(model, k=20, max_cold=0, rules=lifted))
 
 
-def test_a_cap_below_zero_is_refused() -> None:
-    with pytest.raises(ConfigError, match="max_cold"):
-        Query(max_cold=-1)
+def test_the_cap_is_a_tenth_of_the_list_however_much_is_asked_for(model: Artifact) -> None:
+    asked = [rows_of(model, k=k, exclude_seen=False) for k in (42, 1000)]
+    assert asked[0] == asked[1]
+    assert len(cold_in(asked[1])) == 4
+
+
+def test_items_that_could_be_listed_are_counted_within_the_cap(model: Artifact) -> None:
+    cold = [str(item) for item in model.items.ids[-N_NEW:]]
+    for query, wanted in (
+        (Query(20, allow=cold), 2),
+        (Query(20, allow=cold, max_cold=0), 0),
+        (Query(20, allow=[*cold, "i0"], max_cold=99, exclude_seen=False), N_NEW + 1),
+    ):
+        assert model.n_listable(["u0"], query).tolist() == [wanted]
+
+
+@pytest.mark.parametrize("wrong", [-1, "3", 1.5])
+def test_a_cap_that_is_no_number_of_items_is_refused(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"cold items.*max_cold.*a whole number"):
+        Query(max_cold=wrong)
 
 
 def test_bulk_lists_are_capped_and_the_job_is_another(model: Artifact) -> None:
@@ -166,6 +183,16 @@ def test_a_history_may_list_and_hold_cold_items(model: Artifact) -> None:
     rows = model.recommend_to([["i0", "i3", "new0"]], k=42, max_cold=12).to_dicts()
     assert not {"i0", "i3", "new0"} & {row["item_id"] for row in rows}
     assert {int(item[3:]) % 3 for item in cold_in(rows)[:3]} == {0}
+
+
+@pytest.mark.parametrize("preset", ["wmf", "implicit-als", "ease"])
+def test_a_history_of_known_items_is_folded_in_as_without_cold_items(preset: str) -> None:
+    model, histories = shop(preset), [["i0", "i3"], ["i1"]]
+    known = model.without_cold_items().recommend_to(histories, k=5).to_dicts()
+    found = model.recommend_to(histories, k=5, max_cold=0).to_dicts()
+    assert [row["item_id"] for row in found] == [row["item_id"] for row in known]
+    scores = [row["score"] for row in known]
+    assert [row["score"] for row in found] == pytest.approx(scores, rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("preset", ["ease", "item-knn", "wmf"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ratiorec.config import preset, to_table
 from ratiorec.data.interactions import Interactions
 from ratiorec.data.vocabulary import Vocabulary
-from ratiorec.encoders.settings import Factorisation
+from ratiorec.encoders.settings import Factorisation, LightGCN
 from ratiorec.errors import ConfigError, DataError, ModelError, UnknownIdError
 from ratiorec.kernels.unlabelled import reference
 from ratiorec.losses.density_ratio import (
@@ -27,7 +27,9 @@ from ratiorec.losses.density_ratio import (
     UniformWeights,
 )
 from ratiorec.losses.generators import PowerDivergence, RelativeRatio
+from ratiorec.losses.softmax import Softmax
 from ratiorec.losses.unnormalised import WeightedDRE, WeightedPU
+from ratiorec.losses.whole_data import WholeData
 from ratiorec.model.artifact import Artifact
 from ratiorec.model.foldin.linear import LearnedStep, WeightedRidge
 from ratiorec.model.foldin.new_items import transposed
@@ -41,7 +43,7 @@ from ratiorec.model.foldin.newton import (
     softplus,
     usual_length,
 )
-from ratiorec.model.foldin.rules import loss_family, rule_for
+from ratiorec.model.foldin.rules import MemberRules, loss_family, rule_for
 from ratiorec.scorers import InnerProduct, ItemWeights
 from ratiorec.scorers.scorer import UserItems
 from ratiorec.settings import Settings, SolverSettings, Training, UserBatches
@@ -214,6 +216,33 @@ def test_where_all_items_were_candidates_those_that_nobody_has_count_too() -> No
     rule = rule_for(model, settings, rows)
     assert isinstance(rule, UserProblem)
     assert rule.item_weights.tolist() == [1.0] * N_ITEMS
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        SolverSettings(WMF(confidence=20.0, l2=3.0)),
+        Settings(risk=WholeData()),
+        Settings(risk=DensityRatio(candidate_correction="all-items"), batches=UserBatches(2)),
+        Settings(risk=WeightedPU(), batches=UserBatches(2)),
+        Settings(encoder=LightGCN(normalize=True), risk=Softmax()),
+        Settings(risk=Softmax()),
+    ],
+    ids=str,
+)
+def test_items_that_are_there_by_content_are_nothing_to_a_history_without_them(
+    settings: Any,
+) -> None:
+    users, rows, n_cold = random_floats(3, DIMENSION), rows_of([[0], [1], [0, 1]]), 4
+    both = np.concatenate([ITEMS, random_floats(n_cold, DIMENSION) + 3])
+    known = rule_for(InnerProduct(users, ITEMS), to_table(settings), rows)
+    rule = rule_for(InnerProduct(users, both), to_table(settings), rows, n_cold=n_cold)
+    assert known is not None
+    assert rule is not None
+    assert not isinstance(known, MemberRules)
+    assert not isinstance(rule, MemberRules)
+    assert rule(rows).tobytes() == known(rows).tobytes()
+    assert np.isfinite(rule(rows_of([[1, N_ITEMS + 2]]))).all()
 
 
 @pytest.mark.parametrize(("trained", "by_prior"), [(WeightedDRE(), False), (WeightedPU(), True)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,15 @@ def test_scores_are_shares_between_those_alike_and_everybody() -> None:
         item = int(model.items.indices([row["item_id"]])[0])
         low, high = sorted([of_all[item], alike[item]])
         assert low - 1e-5 <= row["score"] <= high + 1e-5
+
+
+def test_a_request_learns_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, profiles = shop(), [{"segment": "north"}, {"segment": "elsewhere"}]
+    before = model.recommend_for(profiles).to_dicts()
+    for learning in ("ratiorec.catalogue.content.Content.of", "scipy.linalg.cho_factor"):
+        monkeypatch.setattr(learning, None)
+    assert model.recommend_for(profiles).to_dicts() == before
+    assert pickle.loads(pickle.dumps(model)).recommend_for(profiles).to_dicts() == before
 
 
 def test_without_attributes_it_is_popularity() -> None:
@@ -185,12 +195,18 @@ LIKE = Attributes(
     [
         {"age": "30"},
         {"age": float("nan")},
+        {"age": 10**400},
+        {"age": -float("inf")},
+        {"age": np.float32("inf")},
         {"segment": 3},
         {"likes": "tea"},
         {"likes": [1]},
         {"about": ["tea"]},
         {"own": [1.0]},
         {"own": ["a", "b"]},
+        {"own": [1.0, 10**400]},
+        {"own": [1.0, 1e300]},
+        {"own": [float("nan"), 1.0]},
     ],
 )
 def test_a_value_of_another_kind_is_refused(profile: dict[str, Any]) -> None:

@@ -45,6 +45,33 @@ def test_without_its_cold_items_a_model_is_as_before(kind: str) -> None:
     assert again.scores(EVERYONE).tobytes() == known.scores(EVERYONE).tobytes()
 
 
+def test_weights_of_item_pairs_do_not_grow_by_the_square() -> None:
+    model = with_cold_items(MAKERS["item_weights"](SEEN, N_KNOWN), MIX, SEEN)
+    assert isinstance(model, ColdItems)
+    assert model.arrays()["known.weights"].shape == (N_KNOWN, N_KNOWN)
+
+
+def test_weights_of_item_pairs_that_were_saved_with_cold_items_lose_them_again() -> None:
+    known = MAKERS["item_weights"](SEEN, N_KNOWN)
+    arrays = known.arrays()
+    rows = MIX.joined(MIX.joined(arrays["weights"]), axis=1)
+    before = type(known).from_arrays({**arrays, "weights": rows}, SEEN)
+    after = with_cold_items(known, MIX, SEEN)
+    assert before.scores(EVERYONE) == pytest.approx(after.scores(EVERYONE), rel=1e-3, abs=1e-4)
+    again = without_cold_items(before, N_KNOWN, SEEN)
+    assert again.scores(EVERYONE).tobytes() == known.scores(EVERYONE).tobytes()
+
+
+def test_known_items_are_scored_alone_where_the_model_can_do_that() -> None:
+    model = with_cold_items(MAKERS["item_weights"](SEEN, N_KNOWN), MIX, SEEN)
+    assert isinstance(model, ColdItems)
+    some = np.array([2, 7])
+    few = model.for_items(some)
+    assert few is not None
+    assert few.scores(EVERYONE).tobytes() == model.scores(EVERYONE)[:, some].tobytes()
+    assert model.for_items(np.array([2, N_KNOWN])) is None
+
+
 @pytest.mark.parametrize("kind", ["inner_product", "item_factors", "autoencoder", "blend"])
 def test_items_that_are_vectors_get_vectors(kind: str) -> None:
     known = MAKERS[kind](SEEN, N_KNOWN)

@@ -20,7 +20,8 @@ def with_segments(model: Artifact, new: list[Any]) -> Artifact:
     """Users are gold and new in turn; of new ones, the first is gold."""
     ids = [*model.users.ids.tolist(), *new]
     segments = [("gold", "new")[place % 2] for place in range(len(model.users))]
-    table = {"id": ids, "segment": segments + ["gold", "new", "gold"][: len(new)]}
+    segments += ["gold", "new", "gold"][: len(new)]
+    table = {"id": ids, "segment": segments, "age": [30] * len(ids)}
     return attach(model, users=IdTable.read(table, kind="user"))[0]
 
 
@@ -74,7 +75,11 @@ def test_ids_of_new_users_may_be_numbers() -> None:
 
 @pytest.mark.parametrize(
     ("profile", "where"),
-    [({"segmnt": "new"}, "profiles[0]"), ({"segment": 3}, "profiles[0], segment")],
+    [
+        ({"segmnt": "new"}, "profiles[0]"),
+        ({"segment": 3}, "profiles[0], segment"),
+        ({"age": 10**400}, "profiles[0], age"),
+    ],
 )
 def test_a_profile_that_says_nothing_known_is_refused(
     client: Client, profile: dict[str, Any], where: str

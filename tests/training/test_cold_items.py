@@ -62,7 +62,7 @@ def test_informative_text_tells_more_than_chance_and_popularity(preset: str) -> 
 
 def test_text_that_says_nothing_is_no_better_than_chance() -> None:
     data, rng = themed(), np.random.default_rng(1)
-    data = replace(data, items=Vocabulary(data.items.ids, "item"))  # names say a lot
+    data = unnamed(data)  # names say a lot
     noise = Attributes(data.n_items, {"name": Numbers(rng.standard_normal(data.n_items))})
     report = evaluate_cold_items(data, noise, preset="item-knn", device="cpu", options=QUICK)
     assert report.against(RANDOM).metrics["recall@20"].difference < 0.05
@@ -135,9 +135,37 @@ def test_a_share_that_leaves_one_side_empty_is_refused(share: float) -> None:
         evaluate_cold_items(themed(), names_of(themed()), share=share)
 
 
+def unnamed(data: Interactions) -> Interactions:
+    return replace(data, items=Vocabulary(data.items.ids, "item"))
+
+
 def test_without_attributes_there_is_nothing_to_judge() -> None:
-    with pytest.raises(ConfigError, match="nothing is known"):
-        evaluate_cold_items(themed(), Attributes.none(themed().n_items))
+    data = unnamed(themed())
+    for table in (
+        Attributes.none(data.n_items),
+        names_of(themed()).take(np.full(data.n_items, -1)),
+    ):
+        with pytest.raises(ConfigError, match="nothing is known"):
+            evaluate_cold_items(data, table)
+
+
+def test_titles_alone_are_content() -> None:
+    nothing = Attributes.none(themed().n_items)
+    report = evaluate_cold_items(themed(), nothing, preset="item-knn", device="cpu", options=QUICK)
+    assert report.against(RANDOM).metrics["recall@20"].low > 0
+
+
+def test_items_of_which_nothing_is_known_are_not_held_out_and_counted() -> None:
+    data, whole = unnamed(themed()), names_of(themed())
+    has_pairs = data.item_degrees > 0
+    is_told = np.arange(data.n_items) % 3 > 0
+    table = whole.take(np.where(is_told, np.arange(data.n_items), -1))
+    report = evaluate_cold_items(data, table, preset="item-knn", device="cpu", options=QUICK)
+    n_told = int((has_pairs & is_told).sum())
+    assert report.counts["untold"] == has_pairs.sum() - n_told
+    assert report.counts["held_out"] == round(0.2 * n_told) == report.model.n_cold
+    held = report.model.items.ids[-report.model.n_cold :]
+    assert is_told[data.items.indices(held)].all()
 
 
 def test_without_anybody_who_has_both_there_is_nothing_to_judge() -> None:

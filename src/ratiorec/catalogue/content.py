@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 import zlib
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,19 +25,24 @@ MOST_FEATURES = 2**12
 _WORD = re.compile(r"\w+")
 _FARTHEST = 3.0  # standard deviations of a number: an error of the source must not outweigh all
 Mask = NDArray[np.bool_]
+Encode = Callable[[Any], "scipy.sparse.csr_array"]
+"""What makes features of any column of a kind."""
 
 
 @dataclass(frozen=True, eq=False)
 class Content:
     """Rows of features; `block_of` says of each feature which attribute it comes from.
 
-    `lacks` says which attributes a row is without, unless that is a feature of its own.
+    `lacks` says which attributes a row is without, unless that is a feature of its own. `encoders`
+    make features of each attribute, of which those stay that are `kept`.
     """
 
     features: scipy.sparse.csr_array  # [n_rows, p]
     block_of: NDArray[np.int64]
     names: tuple[str, ...]
     lacks: NDArray[np.bool_]  # [n_rows, n_attributes]
+    encoders: tuple[Encode, ...]
+    kept: NDArray[np.int64]
 
     @classmethod
     def of(cls, table: Attributes, teaches: Mask) -> Content:
@@ -49,22 +54,36 @@ class Content:
         """
         import scipy.sparse
 
-        blocks = [_block(column, teaches) for column in table.columns.values()]
+        made = [_block(column, teaches) for column in table.columns.values()]
+        blocks, encoders = [block for block, _ in made], tuple(encode for _, encode in made)
         if not blocks:
-            nothing = scipy.sparse.csr_array((table.n_rows, 0))
-            return cls(nothing, np.zeros(0, np.int64), (), np.zeros((table.n_rows, 0), bool))
+            nothing, none = scipy.sparse.csr_array((table.n_rows, 0)), np.zeros(0, np.int64)
+            return cls(nothing, none, (), _lacks(table, ()), (), none)
         features = scipy.sparse.hstack(blocks, format="csr")
         taught = features[np.flatnonzero(teaches)]
         n_having = np.bincount(taught.indices[taught.data != 0], minlength=features.shape[1])
         best = np.argsort(-n_having, kind="stable")[:MOST_FEATURES]
         kept = np.sort(best[n_having[best] > 0])
         block_of = np.repeat(np.arange(len(blocks)), [block.shape[1] for block in blocks])
-        lacks = [
-            missing(table, name) & (column.kind != "number")
-            for name, column in table.columns.items()
-        ]
-        names, of_rows = tuple(table.columns), np.column_stack(lacks)
-        return cls(features[:, kept].tocsr(), block_of[kept], names, of_rows)
+        names = tuple(table.columns)
+        lacks = _lacks(table, names)
+        return cls(features[:, kept].tocsr(), block_of[kept], names, lacks, encoders, kept)
+
+    def of_others(self, table: Attributes) -> Content:
+        """The same features of other rows, which teach nothing; the table has these attributes."""
+        import scipy.sparse
+
+        lacks = _lacks(table, self.names)
+        if not self.names:
+            return replace(self, features=scipy.sparse.csr_array((table.n_rows, 0)), lacks=lacks)
+        columns = [table.columns[name] for name in self.names]
+        blocks = [encode(column) for encode, column in zip(self.encoders, columns, strict=True)]
+        features = scipy.sparse.hstack(blocks, format="csr")[:, self.kept].tocsr()
+        return replace(self, features=features, lacks=lacks)
+
+    def rows(self, start: int, end: int | None = None) -> Content:
+        """Some of the rows."""
+        return replace(self, features=self.features[start:end], lacks=self.lacks[start:end])
 
     def weighted(self, weights: Mapping[str, float]) -> scipy.sparse.csr_array:
         """The features, each attribute times its weight; 1 for one without."""
@@ -76,26 +95,55 @@ class Content:
         return scipy.sparse.csr_array(scaled)
 
 
-def _block(column: Column, teaches: Mask) -> scipy.sparse.csr_array:
+def _lacks(table: Attributes, names: tuple[str, ...]) -> NDArray[np.bool_]:
+    found = np.zeros((table.n_rows, len(names)), bool)
+    for place, name in enumerate(names):
+        if table.columns[name].kind != "number":
+            found[:, place] = missing(table, name)
+    return found
+
+
+def _block(column: Column, teaches: Mask) -> tuple[scipy.sparse.csr_array, Encode]:
+    """The features of a column, and what makes the same of other rows."""
     if isinstance(column, Numbers):
-        return _of_numbers(column, teaches)
+        encode = _Standardised.of(column, teaches)
+        return encode(column), encode
     if isinstance(column, OwnVectors):
-        return _of_vectors(column)
-    if isinstance(column, Texts):
-        return _weighed(_of_words(column), teaches)
-    return _weighed(_of_names(column), teaches)
+        return _of_vectors(column), _of_vectors
+    count: Encode = _of_words if isinstance(column, Texts) else _Names.of(column)
+    counts = count(column)
+    weighed = _Weighed.of(count, counts, teaches)
+    return weighed.rows(counts), weighed
 
 
-def _of_numbers(column: Numbers, teaches: Mask) -> scipy.sparse.csr_array:
-    """How many standard deviations above the mean, and whether it is missing."""
-    import scipy.sparse
+@dataclass(frozen=True)
+class _Standardised:
+    """How many standard deviations above the mean, and whether it is missing.
 
-    is_missing = np.isnan(column.values)
-    known = column.values[teaches & ~is_missing]
-    mean, spread = (float(known.mean()), float(known.std())) if len(known) else (0.0, 0.0)
-    above = (column.values - mean) / (spread or 1)
-    above = np.where(is_missing, 0, above.clip(-_FARTHEST, _FARTHEST))
-    return scipy.sparse.csr_array(np.column_stack([above, is_missing]))
+    Both are of the numbers times a power of two, so that none of those that teach overflows.
+    """
+
+    exponent: int
+    mean: float
+    spread: float
+
+    @classmethod
+    def of(cls, column: Numbers, teaches: Mask) -> _Standardised:
+        teaching = column.values[teaches & ~np.isnan(column.values)]
+        exponent = 1 - int(np.frexp(np.abs(teaching).max(initial=0))[1])
+        known = np.ldexp(teaching, exponent)
+        if not len(known):
+            return cls(0, 0.0, 1.0)
+        return cls(exponent, float(known.mean()), float(known.std()) or 1.0)
+
+    def __call__(self, column: Numbers) -> scipy.sparse.csr_array:
+        import scipy.sparse
+
+        is_missing = np.isnan(column.values)
+        with np.errstate(over="ignore"):  # what does not teach may be far away
+            above = (np.ldexp(column.values, self.exponent) - self.mean) / self.spread
+        above = np.where(is_missing, 0, above.clip(-_FARTHEST, _FARTHEST))
+        return scipy.sparse.csr_array(np.column_stack([above, is_missing]))
 
 
 def _of_vectors(column: OwnVectors) -> scipy.sparse.csr_array:
@@ -107,23 +155,36 @@ def _of_vectors(column: OwnVectors) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array(values / np.where(lengths > 0, lengths, 1))
 
 
-def _of_names(column: Categories | Tags) -> scipy.sparse.csr_array:
-    """One column for each category or tag, hashed where these are too many."""
-    import scipy.sparse
+@dataclass(frozen=True)
+class _Names:
+    """One column for each category or tag, hashed where these are too many.
 
-    n_names = len(column.names)
-    if n_names > MOST_COLUMNS:
-        places = np.array([hashed(name) for name in column.names.tolist()], np.int64)
-        n_names = MOST_COLUMNS
-    else:
-        places = np.arange(n_names)
-    if isinstance(column, Tags):
-        rows, codes = column.rows(), column.codes
-    else:
-        rows = np.flatnonzero(column.codes != MISSING)
-        codes = column.codes[rows]
-    ones = np.ones(len(rows))
-    return scipy.sparse.csr_array((ones, (rows, places[codes])), shape=(len(column), n_names))
+    Names that are not among these come behind them, each in a column of its own.
+    """
+
+    places: Mapping[str, int]
+
+    @classmethod
+    def of(cls, column: Categories | Tags) -> _Names:
+        return cls({name: place for place, name in enumerate(column.names.tolist())})
+
+    def __call__(self, column: Categories | Tags) -> scipy.sparse.csr_array:
+        import scipy.sparse
+
+        if isinstance(column, Tags):
+            rows, codes = column.rows(), column.codes
+        else:
+            rows = np.flatnonzero(column.codes != MISSING)
+            codes = column.codes[rows]
+        used, which = np.unique(codes, return_inverse=True)
+        names, n_known = column.names[used].tolist(), len(self.places)
+        if n_known > MOST_COLUMNS:
+            places, n_columns = [hashed(name) for name in names], MOST_COLUMNS
+        else:
+            places = [self.places.get(name, n_known + n) for n, name in enumerate(names)]
+            n_columns = max([n_known, *(place + 1 for place in places)])
+        cells = rows, np.array(places, np.int64)[which]
+        return scipy.sparse.csr_array((np.ones(len(rows)), cells), shape=(len(column), n_columns))
 
 
 def _of_words(column: Texts) -> scipy.sparse.csr_array:
@@ -159,16 +220,37 @@ def hashed(word: str) -> int:
     return zlib.crc32(word.encode("utf-8", "surrogatepass")) % MOST_COLUMNS
 
 
-def _weighed(counts: Any, teaches: Mask) -> scipy.sparse.csr_array:
-    """Counts times log((1 + n) / (1 + n_c)) + 1, each row at length 1; n_c teach that have it."""
-    import scipy.sparse
+@dataclass(frozen=True, eq=False)
+class _Weighed:
+    """Counts times log((1 + n) / (1 + n_c)) + 1, each row at length 1; n_c teach that have it.
 
-    counts.sum_duplicates()
-    taught = counts[np.flatnonzero(teaches)]
-    n_having = np.bincount(taught.indices, minlength=counts.shape[1])
-    rarity = np.log((1 + int(teaches.sum())) / (1 + n_having)) + 1
-    values = counts.data * rarity[counts.indices]
-    rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
-    lengths = np.sqrt(np.bincount(rows, np.square(values), minlength=counts.shape[0]))
-    values = values / np.where(lengths > 0, lengths, 1)[rows]
-    return scipy.sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
+    Columns behind these are of what none has: they make a row longer and are left out.
+    """
+
+    count: Encode
+    rarity: NDArray[np.float64]
+    rarest: float
+
+    @classmethod
+    def of(cls, count: Encode, counts: Any, teaches: Mask) -> _Weighed:
+        counts.sum_duplicates()
+        taught, n = counts[np.flatnonzero(teaches)], int(teaches.sum())
+        n_having = np.bincount(taught.indices, minlength=counts.shape[1])
+        return cls(count, np.log((1 + n) / (1 + n_having)) + 1, float(np.log(1 + n)) + 1)
+
+    def __call__(self, column: Column) -> scipy.sparse.csr_array:
+        return self.rows(self.count(column))
+
+    def rows(self, counts: Any) -> scipy.sparse.csr_array:
+        """The counts of some rows, weighed."""
+        import scipy.sparse
+
+        counts.sum_duplicates()
+        n_more = counts.shape[1] - len(self.rarity)
+        rarity = np.append(self.rarity, np.full(n_more, self.rarest))
+        values = counts.data * rarity[counts.indices]
+        rows = np.repeat(np.arange(counts.shape[0]), np.diff(counts.indptr))
+        lengths = np.sqrt(np.bincount(rows, np.square(values), minlength=counts.shape[0]))
+        values = values / np.where(lengths > 0, lengths, 1)[rows]
+        found = scipy.sparse.csr_array((values, counts.indices, counts.indptr), shape=counts.shape)
+        return found[:, : len(self.rarity)] if n_more else found

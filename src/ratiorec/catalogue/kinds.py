@@ -19,7 +19,7 @@ from ratiorec.catalogue.columns import (
     Tags,
     Texts,
 )
-from ratiorec.catalogue.raw import Cells, Raw, UnusableError, vectors
+from ratiorec.catalogue.raw import Cells, Raw, UnusableError, is_held, vectors
 from ratiorec.data.formats.reading import Fault, Faults
 
 SEPARATORS = ("|", ";")
@@ -29,6 +29,7 @@ _LONGEST_TAG, _LONGEST_CATEGORY = 40, 100  # characters
 _A_NUMBER = "a number such as 9.5, true, false, or nothing"
 _BOOLEANS: Mapping[str, float] = MappingProxyType({"true": 1.0, "false": 0.0})
 _BETWEEN_NUMBERS = re.compile(r"[\[\](),;|]")
+_WHOLE = re.compile(r"[+-]?\d+")
 _HAS_ZEROS = re.compile(r"[+-]?0\d")
 
 
@@ -108,8 +109,10 @@ def _number(text: str) -> float | None:
 
 
 def _is_plain_number(text: str | None) -> bool:
-    """Whether it is a number and no code such as 007."""
-    return text is not None and _number(text) is not None and not _HAS_ZEROS.match(text)
+    """Whether it is a number and no code, such as 007 or more digits than a number can have."""
+    if text is None or _number(text) is None or _HAS_ZEROS.match(text):
+        return False
+    return not _WHOLE.fullmatch(text) or is_held(int(text))
 
 
 def _numbers(cells: Cells) -> tuple[Column, Faults]:

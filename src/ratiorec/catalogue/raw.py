@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ratiorec.catalogue.columns import Numbers, OwnVectors, Tags
 from ratiorec.data.formats.cells import first_rows
@@ -252,7 +254,12 @@ def _of_frame(frame: Any) -> RawTable:
             return _arrow_cells(series.to_native())
         if series.dtype in (nw.Object, nw.List, nw.Array, nw.String):
             return _python_cells(series.to_list())
-        return _cells_of(series_values(whole, position, "attribute"))
+        kind = str(series.to_native().dtype)
+        try:
+            values = series_values(whole, position, "attribute")
+        except (DataError, TypeError, ValueError):
+            raise UnusableError(kind) from None
+        return _cells_of(_narrowed(values, kind.lower()))
 
     def as_ids(position: int) -> Values:
         return series_values(whole, position, "id")
@@ -262,6 +269,15 @@ def _of_frame(frame: Any) -> RawTable:
 
 
 def _of_dictionary(columns: Mapping[Any, Any], holds: str) -> RawTable:
+    for name, values in columns.items():
+        n_axes: int = getattr(values, "ndim", 1)
+        if not hasattr(values, "__len__") or not n_axes or isinstance(values, str | bytes):
+            raise DataError(
+                "a column is no list of values",
+                where=f"column {name} of {holds}",
+                found=f"{type(values).__name__}, {values!r:.60}",
+                wanted="one value for each row, in a list or an array",
+            )
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         raise DataError(
@@ -283,24 +299,48 @@ def _arrow_cells(column: pa.ChunkedArray) -> Raw:
     if any(is_list(kind) for is_list in lists):
         return _lists(column.to_pylist())
     try:
-        return _cells_of(values_of_arrow(column, "attribute"))
+        values = values_of_arrow(column, "attribute")
     except DataError:
         raise UnusableError(str(kind)) from None
+    return _cells_of(_narrowed(values, str(kind)))
+
+
+_NARROW = {
+    **dict.fromkeys(("halffloat", "float16", "halffloat[pyarrow]"), np.float16),
+    **dict.fromkeys(("float", "float32", "float[pyarrow]"), np.float32),
+}
+
+
+def _narrowed(values: Values, kind: str) -> Values:
+    """Numbers of 16 or 32 bits as such, where they were made wider on their way."""
+    if kind not in _NARROW or values.distinct is not None:
+        return values
+    return replace(values, rows=values.rows.astype(_NARROW[kind]))
 
 
 def _python_cells(values: Iterable[Any]) -> Raw:
     if isinstance(values, np.ndarray) and values.dtype.kind in "biufM":
-        return _cells_of(Values(values))
-    listed = list(values)
+        return _cells_of(Values(values)) if values.ndim == 1 else _own_vectors(values)
+    narrow = (np.float16, np.float32)
+    listed = [float(str(value)) if isinstance(value, narrow) else value for value in values]
     known = [value for value in listed if not _is_nothing(value)]
     if known and all(
         isinstance(value, list | tuple | set | frozenset | np.ndarray) for value in known
     ):
         return _lists(listed)
     try:
-        return _cells_of(values_of(listed, role="attribute"))
+        found = values_of(listed, role="attribute")
     except (DataError, TypeError, ValueError):
         raise UnusableError(", ".join(sorted({type(value).__name__ for value in known}))) from None
+    return _cells_of(found)
+
+
+def _own_vectors(rows: NDArray[Any]) -> OwnVectors:
+    """A matrix of numbers, a vector in each row."""
+    if rows.ndim != 2 or not rows.shape[1] or rows.dtype.kind == "M":
+        raise UnusableError(f"{rows.dtype} of the shape {rows.shape}")
+    with np.errstate(over="ignore"):  # what is not finite is missing
+        return OwnVectors(rows.astype(np.float32))
 
 
 def _is_nothing(value: Any) -> bool:
@@ -311,7 +351,7 @@ def _lists(rows: Iterable[Any]) -> Tags | OwnVectors:
     """Lists of numbers are vectors, and lists of texts are tags."""
     known = [None if _is_nothing(row) else list(row) for row in rows]
     first = next((one for row in known for one in row or ()), None)
-    return vectors(known) if isinstance(first, float | int | np.number) else _tags(known)
+    return vectors(known) if isinstance(first, float | int | np.number | Decimal) else _tags(known)
 
 
 def vectors(rows: Sequence[Sequence[Any] | None]) -> OwnVectors:
@@ -345,7 +385,10 @@ def _tags(rows: Iterable[list[Any] | None]) -> Tags:
 
 
 def _cells_of(values: Values) -> Raw:
-    """Numbers as they are, moments and all else as text."""
+    """Numbers as they are where they lose no digit; moments and all else as text."""
+    if (numbers := _numbers(values)) is not None:
+        is_null = values.is_null
+        return Numbers(numbers if is_null is None else np.where(is_null, np.nan, numbers))
     if values.distinct is not None:
         distinct = [None if text == "" else text for text in map(_as_text, values.distinct)]
         cells = [distinct[code] for code in values.rows.tolist()]
@@ -353,14 +396,39 @@ def _cells_of(values: Values) -> Raw:
         stamps = np.datetime_as_string(values.rows, unit=_unit(values.rows))
         cells = [None if stamp == "NaT" else stamp for stamp in stamps.tolist()]
     else:
-        numbers = values.rows.astype(np.float64)
-        if values.is_null is not None:
-            numbers = np.where(values.is_null, np.nan, numbers)
-        return Numbers(numbers)
+        cells = list(map(str, values.rows.tolist()))
     if values.is_null is not None:
         nulls = values.is_null.tolist()
         return [None if gap else cell for gap, cell in zip(nulls, cells, strict=True)]
     return cells
+
+
+def _numbers(values: Values) -> NDArray[np.float64] | None:
+    """The numbers of a column; None where it holds others, or whole ones that would lose digits."""
+    rows, distinct = values.rows, values.distinct
+    if distinct is not None:
+        if not distinct or not all(isinstance(value, Decimal) for value in distinct):
+            return None
+        finite = [value for value in distinct if value.is_finite()]
+        is_exact = all(is_held(value) for value in finite if value == value.to_integral_value())
+        return np.array(list(map(float, distinct)))[rows] if is_exact else None
+    if rows.dtype.kind == "M":
+        return None
+    if rows.dtype.kind in "iu" and not all(map(is_held, np.unique(rows).tolist())):
+        return None
+    if rows.dtype in (np.float16, np.float32):
+        rows = rows.astype(str)  # the shortest: 3.1 of 32 bits is meant as the 3.1 of 64
+    return rows.astype(np.float64)
+
+
+def is_held(whole: int | Decimal) -> bool:
+    """Whether a float of 64 bits can be this whole number.
+
+    >>> is_held(2**60), is_held(2**60 + 1)
+    (True, False)
+    """
+    size: Any = abs(whole)
+    return bool(size <= 2**53 or (size < 2**1023 and int(float(size)) == size))
 
 
 def _unit(moments: Any) -> Any:

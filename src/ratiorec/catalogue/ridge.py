@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ratiorec.catalogue.content import Content, Mask
 from ratiorec.scorers.cold_items import Mix
+
+if TYPE_CHECKING:
+    import scipy.sparse
 
 STRENGTHS = tuple(10 ** (power / 2) for power in range(-4, 11))
 """The ridges tried: from hardly any to one that leaves little but the mean."""
@@ -57,24 +60,45 @@ class Ridge:
         v_c = v̄ + (f_c − f̄)ᵀ P Σ_j (f_j − f̄) v_j, over the rows j that teach. Where c lacks an
         attribute its features are those of f̄.
         """
+        return self.taught(content.rows(0, n_known), teaches[:n_known]).mix(content.rows(n_known))
+
+    def taught(self, content: Content, teaches: Mask) -> Taught:
+        """The regression by these rows, of which some teach."""
         import scipy.linalg
         import scipy.sparse
 
         features = content.weighted(self.weights)
         n, p = int(teaches.sum()), features.shape[1]
-        known = scipy.sparse.diags_array(teaches[:n_known].astype(np.float64)) @ features[:n_known]
+        known = scipy.sparse.diags_array(teaches.astype(np.float64)) @ features
         mean = np.asarray(known.sum(axis=0)).reshape(p) / max(1, n)
         curvature = (known.T @ known).toarray() - n * np.outer(mean, mean)
         curvature[np.diag_indices(p)] += self.strength
-        gains = features[n_known:].toarray() - mean
-        gains[content.lacks[n_known:][:, content.block_of]] = 0
-        if p:
-            gains = scipy.linalg.solve(curvature, gains.T, assume_a="pos").T
-        of_mean = scipy.sparse.csr_array(teaches[:n_known, None] / max(1, n))
-        return Mix(
-            scipy.sparse.hstack([of_mean, known], format="csr").astype(np.float32),
-            np.column_stack([1 - n * (gains @ mean), gains]).astype(np.float32),
-        )
+        of_mean = scipy.sparse.csr_array(teaches[:, None] / max(1, n))
+        mixed = scipy.sparse.hstack([of_mean, known], format="csr").astype(np.float32)
+        factor = scipy.linalg.cho_factor(curvature, overwrite_a=True) if p else None
+        return Taught(self.weights, mixed, mean, factor, n)
+
+
+@dataclass(frozen=True, eq=False)
+class Taught:
+    """A ridge regression that has been solved, but for the rows that it is asked about."""
+
+    weights: Mapping[str, float]
+    features: scipy.sparse.csr_array  # of a mix
+    mean: NDArray[np.float64]
+    factor: Any  # of the curvature; None without features
+    n: int
+
+    def mix(self, content: Content) -> Mix:
+        """These rows as mixes of those that teach (theory: K2)."""
+        import scipy.linalg
+
+        gains = content.weighted(self.weights).toarray() - self.mean
+        gains[content.lacks[:, content.block_of]] = 0
+        if self.factor is not None:
+            gains = scipy.linalg.cho_solve(self.factor, gains.T, overwrite_b=True).T
+        of_mean = 1 - self.n * (gains @ self.mean)
+        return Mix(self.features, np.column_stack([of_mean, gains]).astype(np.float32))
 
 
 def _kernel(content: Content, rows: NDArray[np.int64], block: int) -> NDArray[np.float64]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -24,6 +24,7 @@ from ratiorec.data.formats.reading import (
     counted,
     lack_of_memory_is_told,
 )
+from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError, unknown_choice
 from ratiorec.scorers.table import flat_names
 
@@ -254,11 +255,12 @@ def _read(raw: RawTable, roles: _Roles, forced: Mapping[str, Kind], bad: BadRows
             left_out[name] = f"it holds {unusable}"
         else:
             faults = {row: _in(name, fault) for row, fault in found.items()} | faults
+    faults |= ids.repeats(raw, faults, roles.kind)
     _settle(raw, faults, bad)
     good = np.flatnonzero(_is_good(raw, faults))
     table = Attributes(raw.n_rows, columns)
     return IdTable(
-        ids(good),
+        ids.of(good),
         None if titles is None else titles[good],
         table.take(good) if faults else table,
         roles.kind,
@@ -303,26 +305,42 @@ def _column(raw: RawTable, at: int, kind: Kind | None) -> tuple[Column, Faults]:
     return column_of(cells, kind, is_text=raw.is_text)
 
 
-def _ids(
-    raw: RawTable, roles: _Roles
-) -> tuple[Callable[[NDArray[np.int64]], NDArray[Any]], Faults]:
-    """The ids of any good rows, and the rows without an id, or with one that was there before."""
+@dataclass(frozen=True, eq=False)
+class _PlacedIds:
+    """The id of each row that has one, as a place among all ids; -1 for the other rows."""
+
+    vocabulary: Vocabulary
+    places: NDArray[np.int64]
+
+    def of(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """The ids of some rows."""
+        return np.asarray(self.vocabulary.ids[self.places[rows]])
+
+    def repeats(self, raw: RawTable, faults: Faults, kind: Side) -> Faults:
+        """The rows whose id an earlier row without a fault has."""
+        rows = np.flatnonzero(_is_good(raw, faults))
+        found = self.places[rows]
+        first = np.zeros(len(self.vocabulary), np.int64)
+        first[found[::-1]] = rows[::-1]  # the earliest is written last
+        again = {}
+        for row in rows[first[found] != rows].tolist():
+            place = self.places[row]
+            where = raw.place(int(raw.keys[first[place]])).removeprefix(f"{raw.origin}, ")
+            shown = f"{self.vocabulary.ids[place]!r}, as in {where}"
+            again[row] = Fault(f"{kind} id is there twice", shown, "each id once")
+        return again
+
+
+def _ids(raw: RawTable, roles: _Roles) -> tuple[_PlacedIds, Faults]:
+    """The ids of the rows, and the rows without one."""
     values, kind = raw.as_ids(raw.columns[roles.id]), roles.kind
     raw.columns[roles.id] = None
     faults = {**id_faults(values, kind=kind, is_text=raw.is_text), **raw.faults}
     is_good = _is_good(raw, faults)
-    rows = np.flatnonzero(is_good)
-    known = values.select(is_good)
-    vocabulary, found = encode_ids(known, kind=kind, is_text=raw.is_text)
-    places = np.zeros(raw.n_rows, np.int64)
-    places[rows] = found
-    first = np.zeros(len(vocabulary), np.int64)
-    first[found[::-1]] = rows[::-1]  # the earliest is written last
-    for row in rows[first[found] != rows].tolist():
-        where = raw.place(int(raw.keys[first[places[row]]])).removeprefix(f"{raw.origin}, ")
-        again = f"{vocabulary.ids[places[row]]!r}, as in {where}"
-        faults[row] = Fault(f"{kind} id is there twice", again, "each id once")
-    return lambda good: np.asarray(vocabulary.ids[places[good]]), faults
+    vocabulary, found = encode_ids(values.select(is_good), kind=kind, is_text=raw.is_text)
+    places = np.full(raw.n_rows, -1)
+    places[is_good] = found
+    return _PlacedIds(vocabulary, places), faults
 
 
 def _is_good(raw: RawTable, faults: Faults) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -152,15 +152,19 @@ def _judged_cold_items(
 ) -> dict[str, Any]:
     """The settings of a model trained anew without some items, which content ranks then."""
     from ratiorec.config import settings_in
+    from ratiorec.model.tables import names_by_rows
     from ratiorec.training.cold_items import evaluate_cold_items
     from ratiorec.training.fit import FitOptions
 
     if model.card.get("data", {}).get("sha256") != pairs.sha256:
         o.say("note: --data are not the pairs, or not the weights, that the model was trained on")
-    table = model.item_table.take(model.items.indices(pairs.items.ids, on_unknown="skip"))
+    rows = model.items.indices(pairs.items.ids, on_unknown="skip")
+    if model.items.names is not None:
+        names = names_by_rows(model.items.names, rows, pairs.items)
+        pairs = replace(pairs, items=pairs.items.with_names(names))
     report = evaluate_cold_items(
         pairs,
-        table,
+        model.item_table.take(rows),
         share=share,
         ks=ks,
         seed=int(model.card.get("seed", 0)),
@@ -182,6 +186,8 @@ def _print_cold_items(result: dict[str, Any], json: bool) -> None:
         f"{counts['held_out']:,} of {counts['held_out'] + counts['trained']:,} items held out, "
         f"{counts['pairs']:,} pairs of {result['users']:,} users"
     )
+    if counts["untold"]:
+        typer.echo(f"{counts['untold']:,} items of which nothing is known are never held out")
     for name, figures in {"content": result, **result["baselines"]}.items():
         for metric, figure in figures["metrics"].items():
             if metric.startswith(_TOLD):

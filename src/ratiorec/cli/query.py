@@ -109,9 +109,7 @@ class QueryGroup(ListGroup):
     ] = "raise"
     max_cold: Annotated[
         int | None,
-        typer.Option(
-            min=0, help="Items without any user in a list, at most; by default a tenth of k."
-        ),
+        typer.Option(min=0, help="Items without any user in a list, at most; by default a tenth."),
     ] = None
     memory_mb: Annotated[int, typer.Option(help="Memory for blocks of scores.")] = 512
 

@@ -274,7 +274,8 @@ def _require_lists(n_users: int, n_with: int, option: str, values: list[str]) ->
             "no item is left to list",
             where=f"{option} " + " ".join(values[:3]),
             found="users who have seen every item that is allowed",
-            wanted="other users, a wider --filter, --allow or --deny, or --include-seen",
+            wanted="other users, a wider --filter, --allow or --deny, a larger --max-cold, or "
+            "--include-seen",
         )
 
 

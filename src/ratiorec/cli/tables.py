@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from ratiorec.catalogue.tables import IdTable
     from ratiorec.data.vocabulary import Vocabulary
 
-_KINDS = "number, category, tags or text, where the kind that is found is not right; repeatable."
+_KINDS = (
+    "number, category, tags, text or vector, where the kind that is found is not right; repeatable."
+)
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ def for_each_block(work: Callable[[slice], None], blocks: Sequence[slice]) -> No
 
 
 @dataclass(frozen=True)
-class Tiles:
+class TileSizes:
     """How many users make a block, items a tile, and how many blocks wait together at least.
 
     With more threads a block for each waits, as far as memory goes. The sums depend on neither:
@@ -114,7 +114,7 @@ class Tiles:
 
 
 _MOST_WAITING = 2**28  # numbers: a GiB of them
-FOR_A_GPU = Tiles(n_users=1024, n_items=16384, n_blocks=1)  # few and large
+FOR_A_GPU = TileSizes(n_users=1024, n_items=16384, n_blocks=1)  # few and large
 
 
 class TiledPass(ABC):
@@ -127,7 +127,7 @@ class TiledPass(ABC):
     rows lie together for both products with the gradient.
     """
 
-    def __init__(self, sizes: Tiles, users: Tensor, items: Tensor) -> None:
+    def __init__(self, sizes: TileSizes, users: Tensor, items: Tensor) -> None:
         self.users, self.items = users.detach(), items.detach()
         self.sizes = sizes
         self.tiles = cut(len(items), sizes.n_items)

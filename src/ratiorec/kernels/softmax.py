@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ratiorec.kernels.blocks import FOR_A_GPU, TiledPass, Tiles, cut, for_each_block
+from ratiorec.kernels.blocks import FOR_A_GPU, TiledPass, TileSizes, cut, for_each_block
 from ratiorec.kernels.pointwise import require_triton, triton_hindrance
 from ratiorec.shapes import ItemFactors, PerUser, Scalar, UserFactors
 
@@ -46,19 +46,19 @@ def reference(users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTo
 
 
 @dataclass(frozen=True)
-class TiledSoftmax(Tiles):
+class TiledSoftmax(TileSizes):
     """One pass over tiles of users and items."""
 
     @torch.no_grad()
     def __call__(self, users: UserFactors, items: ItemFactors, weights: PerUser) -> LogTotals:
-        return LogTotals(*_Pass(self, users, items, weights).run())
+        return LogTotals(*_SoftmaxPass(self, users, items, weights).run())
 
 
-class _Pass(TiledPass):
+class _SoftmaxPass(TiledPass):
     """The pass of the totals."""
 
     def __init__(
-        self, sizes: Tiles, users: UserFactors, items: ItemFactors, weights: PerUser
+        self, sizes: TileSizes, users: UserFactors, items: ItemFactors, weights: PerUser
     ) -> None:
         super().__init__(sizes, users, items)
         self.weights = weights

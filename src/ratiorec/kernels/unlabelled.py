@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from ratiorec.kernels.blocks import FOR_A_GPU, TiledPass, Tiles
+from ratiorec.kernels.blocks import FOR_A_GPU, TiledPass, TileSizes
 from ratiorec.kernels.pointwise import Generator, Link, require_triton, triton_hindrance
 from ratiorec.shapes import ItemFactors, PerItem, PerUser, Scalar, UserFactors
 
@@ -110,22 +110,22 @@ def reference(
 
 
 @dataclass(frozen=True)
-class Tiled(Tiles):
+class Tiled(TileSizes):
     """One pass over tiles of users and candidates."""
 
     @torch.no_grad()
     def __call__(
         self, users: UserFactors, items: ItemFactors, term: UnlabelledTerm, bound: PerUser
     ) -> Unlabelled:
-        return Unlabelled(*_Pass(self, users, items, term, bound).run())
+        return Unlabelled(*_TermPass(self, users, items, term, bound).run())
 
 
-class _Pass(TiledPass):
+class _TermPass(TiledPass):
     """The pass of one term."""
 
     def __init__(
         self,
-        sizes: Tiles,
+        sizes: TileSizes,
         users: UserFactors,
         items: ItemFactors,
         term: UnlabelledTerm,

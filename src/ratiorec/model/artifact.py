@@ -265,7 +265,10 @@ class Artifact:
         known = np.flatnonzero((found.users >= 0) & query.exclude_seen)
         rows, items = pairs_of(self.seen, found.users[known])
         n_seen = np.bincount(known[rows[is_open[items]]], minlength=len(found.users))
-        n_listable: NDArray[np.int64] = is_open.sum() - n_seen
+        n_warm = len(self.items) - self.n_cold
+        cap, n_cold = cap_of(self, query), is_open[n_warm:].sum()
+        n_open = is_open[:n_warm].sum() + (min(n_cold, cap.most) if cap else 0)
+        n_listable: NDArray[np.int64] = n_open - n_seen
         return n_listable
 
     def fold_in(
@@ -399,7 +402,8 @@ class Artifact:
     @cached_property
     def rule(self) -> AnyRule:
         """How histories become vectors of users, where users are vectors."""
-        return rule_for(self.scorer, self.settings, self.seen, self.card.get("fold_in"))
+        ridge = self.card.get("fold_in")
+        return rule_for(self.scorer, self.settings, self.seen, ridge, n_cold=self.n_cold)
 
     @cached_property
     def users_alike(self) -> UsersAlike:

@@ -37,8 +37,7 @@ def with_cold_items(model: Artifact, table: IdTable, ridge: Ridge | None = None)
     """
     warm = without_cold_items(model)
     found = warm.items.indices(table.ids, on_unknown="skip")
-    is_told = _is_told(_with_titles(table.attributes, table.ids, table.titles))
-    cold = table.take(np.flatnonzero((found < 0) & is_told))
+    cold = table.take(np.flatnonzero((found < 0) & are_told(table)))
     if not len(cold):
         return warm
     n_known = len(warm.items)
@@ -117,6 +116,11 @@ def check_cold(n_cold: Any, n_items: int) -> None:
             found=repr(n_cold),
             wanted=f"a whole number from 0 to {n_items:,}",
         )
+
+
+def are_told(table: IdTable) -> Mask:
+    """The items of which something is known, be it the title alone."""
+    return _is_told(_with_titles(table.attributes, table.ids, table.titles))
 
 
 def item_targets(scorer: Scorer) -> NDArray[np.float32]:

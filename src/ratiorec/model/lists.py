@@ -140,7 +140,9 @@ def similar_items(model: Artifact, query: Query, item_ids: Ids) -> Recommendatio
 
 def cap_of(model: Artifact, query: Query) -> Cap | None:
     """How many items a list may have that are there by their content alone."""
-    return Cap(len(model.items) - model.n_cold, query.most_cold) if model.n_cold else None
+    if not model.n_cold:
+        return None
+    return Cap(len(model.items) - model.n_cold, query.most_cold(_length(model, query)))
 
 
 def _of_nobody(model: Artifact, query: Query) -> ResolvedQuery:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ratiorec.catalogue.attributes import Attributes
 from ratiorec.catalogue.columns import Categories, Column, Numbers, OwnVectors, Tags, Texts
 from ratiorec.catalogue.content import Content
-from ratiorec.catalogue.ridge import Ridge
+from ratiorec.catalogue.ridge import Ridge, Taught
 from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import ConfigError, unknown_choice
@@ -57,32 +57,31 @@ class ByProfile:
 class UsersAlike:
     """The users of a model by whom new ones are known: some thousand who have pairs."""
 
-    table: Attributes
+    columns: Attributes  # without rows
+    content: Content
+    taught: Taught
     histories: scipy.sparse.csr_array
-    ridge: Ridge
 
     @classmethod
     def of(cls, table: Attributes, seen: UserItems, n_items: int) -> UsersAlike:
         """Users at even distances, and the ridge by which they tell one another best."""
         teach = np.flatnonzero(np.diff(seen.indptr))
         teach = teach[:: max(1, -(-len(teach) // _MOST_TEACHERS))]
-        histories, known = history_rows(seen, teach, n_items), table.take(teach)
+        histories = history_rows(seen, teach, n_items)
         everyone = np.ones(len(teach), bool)
         n_having = np.bincount(histories.indices, minlength=n_items)
         told = np.argsort(-n_having, kind="stable")[:_ITEMS_TOLD]
-        content = Content.of(known, everyone)
+        content = Content.of(table.take(teach), everyone)
         with one_blas_thread():
             ridge = Ridge.chosen(content, everyone, histories[:, told].toarray())
-        return cls(known, histories, ridge)
+            taught = ridge.taught(content, everyone)
+        return cls(table.take(teach[:0]), content.rows(0, 0), taught, histories)
 
     def scorer(self, new: Attributes) -> ByProfile:
         """Scores for users of whom these attributes are known."""
-        n_known = self.table.n_rows
-        both = self.table.followed_by(new)
-        teaches = np.arange(both.n_rows) < n_known
-        content = Content.of(both, teaches)
+        content = self.content.of_others(self.columns.followed_by(new))
         with one_blas_thread():
-            mix = self.ridge.mix(content, teaches, n_known)
+            mix = self.taught.mix(content)
         return ByProfile(mix, self.histories)
 
 
@@ -126,7 +125,7 @@ def _column(like: Column, name: str, values: list[Any]) -> Column:
             raise ConfigError(
                 "a profile has a value of another kind",
                 where=f"profiles[{place}], {name}",
-                found=repr(value),
+                found=f"{value!r:.80}",
                 wanted=f"a value of kind {like.kind}, as in the table of users",
             )
     if isinstance(like, Numbers):
@@ -144,15 +143,23 @@ def _column(like: Column, name: str, values: list[Any]) -> Column:
 
 def _fits(like: Column, value: Any) -> bool:
     if isinstance(like, Numbers):
-        return isinstance(value, int | float | np.number) and bool(np.isfinite(value))
+        return _is_number(value, np.float64)
     if isinstance(like, Categories | Texts):
         return isinstance(value, str)
     if not isinstance(value, list | tuple | np.ndarray):
         return False
     if isinstance(like, Tags):
         return all(isinstance(tag, str) for tag in value)
-    numbers = [isinstance(number, int | float | np.number) for number in value]
+    numbers = [_is_number(number, np.float32) for number in value]
     return len(numbers) == like.values.shape[1] and all(numbers)
+
+
+def _is_number(value: Any, kind: type[np.floating[Any]]) -> bool:
+    """Whether it is a finite number, and no larger than those of this kind."""
+    if isinstance(value, np.integer | np.floating):
+        value = value.item()
+    most = float(np.finfo(kind).max)
+    return isinstance(value, int | float) and -most <= value <= most
 
 
 def _objects(values: list[Any]) -> NDArray[np.object_]:

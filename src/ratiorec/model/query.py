@@ -54,7 +54,8 @@ class Query:
             `kind in ["tea", "jam"] and price < 50`.
         attributes: Columns of the item table to give with each listed item; ("all",) for all.
         max_cold: Items in a list, at most, that are there by their content alone, as nobody has
-            had them; a tenth of k where it is left, but one at least.
+            had them; where it is left, a tenth of its places (of k, or of all items where these are
+            fewer), but one at least.
     """
 
     k: int = 20
@@ -72,9 +73,7 @@ class Query:
         require_range("k", self.k, at_least=1, what="k must be positive")
         require_range("memory_mb", self.memory_mb, above=0, what="ranking needs memory")
         if self.max_cold is not None:
-            require_range(
-                "max_cold", self.max_cold, at_least=0, what="no such number of cold items"
-            )
+            _check_max_cold(self.max_cold)
         _check_policy(self.on_unknown)
         _check_rules(self.rules)
         if not self.rules:  # none at all are equal to no rules
@@ -100,10 +99,9 @@ class Query:
             return cls(**options)
         return cls(query, **options)  # type: ignore[misc]  # k twice is refused, as it should be
 
-    @property
-    def most_cold(self) -> int:
-        """Cold items in a list, at most."""
-        return max(1, self.k // 10) if self.max_cold is None else self.max_cold
+    def most_cold(self, length: int) -> int:
+        """Cold items, at most, in a list of so many places."""
+        return max(1, length // 10) if self.max_cold is None else self.max_cold
 
     def resolve(self, user_ids: Ids, *, users: Vocabulary, filters: Filters) -> ResolvedQuery:
         """The query in indices; an unknown user is refused, left out, or kept as -1."""
@@ -213,6 +211,16 @@ def _check_rules(rules: Any) -> None:
             where="rules",
             found=repr(rules),
             wanted='Rules(…), as Rules(limits={"category": 3})',
+        )
+
+
+def _check_max_cold(max_cold: Any) -> None:
+    if not isinstance(max_cold, int | np.integer) or max_cold < 0:
+        raise ConfigError(
+            "no such number of cold items",
+            where="max_cold",
+            found=repr(max_cold),
+            wanted="a whole number, 0 or more, or None for a tenth of the list",
         )
 
 

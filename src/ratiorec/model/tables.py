@@ -14,6 +14,7 @@ from ratiorec.catalogue.tables import IdTable
 from ratiorec.data.vocabulary import Vocabulary
 from ratiorec.errors import DataError
 from ratiorec.model.artifact import Artifact
+from ratiorec.model.foldin.intake import require_one_kind
 
 _IDS_AT_ONCE = 4096
 
@@ -78,7 +79,7 @@ def attach(
     if items is not None:
         model = model.without_cold_items()
         rows, aligned = _aligned(items, model.items)
-        names = None if items.titles is None else _names(items.titles, rows, model.items)
+        names = None if items.titles is None else names_by_rows(items.titles, rows, model.items)
         model = model.with_items(items.attributes.take(rows), names)
         model = model.with_cold_items(aligned.unknown)
         attached.append(aligned)
@@ -90,7 +91,17 @@ def attach(
 
 
 def require_known(table: IdTable, vocabulary: Vocabulary) -> None:
-    """Refuse a table without a single id of the vocabulary, as one of another shop is."""
+    """Refuse a table without a single id of the vocabulary, as one of another shop is.
+
+    So are new items whose ids are of another kind: they could not become cold items.
+    """
+    _require_some(table, vocabulary)
+    if table.kind == "item":
+        new = table.ids[vocabulary.indices(table.ids, on_unknown="skip") < 0]
+        require_one_kind(vocabulary, new, where=table.origin)
+
+
+def _require_some(table: IdTable, vocabulary: Vocabulary) -> None:
     for start in range(0, len(table), _IDS_AT_ONCE):  # as a rule one of the first is known
         ids = table.ids[start : start + _IDS_AT_ONCE]
         if (vocabulary.indices(ids, on_unknown="skip") >= 0).any():
@@ -128,7 +139,8 @@ def _aligned(table: IdTable, vocabulary: Vocabulary) -> tuple[NDArray[np.int64],
     return rows, Aligned(table, n_known, unknown, len(vocabulary) - n_known)
 
 
-def _names(titles: NDArray[Any], rows: NDArray[np.int64], items: Vocabulary) -> list[str]:
+def names_by_rows(titles: NDArray[Any], rows: NDArray[np.int64], items: Vocabulary) -> list[str]:
+    """The titles in these rows as names of items; the id where there is none, as in row -1."""
     given = [titles[row] if row >= 0 else None for row in rows.tolist()]
     ids = map(str, items.ids.tolist())
     return [title or identifier for title, identifier in zip(given, ids, strict=True)]

@@ -20,7 +20,9 @@ from ratiorec.scorers.scorer import (
     FixedTiles,
     FloatMatrix,
     Indices,
+    Narrowable,
     Pairs,
+    Scorer,
     StoredScorer,
     UserItems,
     check_pairs,
@@ -36,10 +38,13 @@ ITEM_AXES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     InnerProduct.kind: {"items": (0,)},
     ItemFactors.kind: {"inputs": (0,), "outputs": (0,)},
     Autoencoder.kind: {"item_in": (0,), "item_out": (0,), "bias_out": (0,)},
-    ItemWeights.kind: {"weights": (0, 1)},
     PopularityScorer.kind: {"counts": (0,)},
 }
-"""The axes of arrays along which items stand, in kinds whose scores are linear in these arrays."""
+"""The axes of arrays along which items stand, in kinds whose scores are linear in these arrays.
+
+Weights of item pairs are not among them: with cold items they would grow by the square.
+"""
+_AXES_IN_FOLDERS = {**ITEM_AXES, ItemWeights.kind: {"weights": (0, 1)}}  # as models were saved once
 _NEIGHBOURS = 20
 _CACHED_SCORES = 2**18
 _MIX_AXES = {"features.values": ("values",), "gains": ("cold items", "features")}
@@ -154,6 +159,12 @@ class ColdItems:
             # products of fixed tiles: the last digit of a user does not depend on the others
             self._tiled.products(np.ascontiguousarray(sums), out=rows[:, n_known:])
 
+    def for_items(self, items: Indices) -> Scorer | None:
+        """The scores of known items alone; a cold one is a mix of all, so that nothing is won."""
+        if not isinstance(self.known, Narrowable) or (items >= self.mix.n_known).any():
+            return None
+        return self.known.for_items(items)
+
     def similarity(self) -> SimilarColdItems:
         """Scores of items for an item; those for a cold one are mixed as it is."""
         similar: Any = self.known.similarity()
@@ -228,7 +239,7 @@ def without_cold_items(scorer: StoredScorer, n_known: int, histories: Pairs) -> 
     if isinstance(scorer, ColdItems):
         return scorer.known
     arrays = scorer.arrays()
-    for name, of_items in ITEM_AXES[scorer.kind].items():
+    for name, of_items in _AXES_IN_FOLDERS[scorer.kind].items():
         for axis in of_items:
             arrays[name] = np.ascontiguousarray(arrays[name].take(np.arange(n_known), axis))
     return type(scorer).from_arrays(arrays, histories)

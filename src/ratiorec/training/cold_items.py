@@ -17,6 +17,7 @@ from ratiorec.errors import ConfigError, DataError, require_range
 from ratiorec.evaluation.compare import Comparison, compare
 from ratiorec.evaluation.evaluate import Report, evaluate
 from ratiorec.model.artifact import Artifact
+from ratiorec.model.cold import are_told
 from ratiorec.scorers import FloatMatrix, Indices, PopularityScorer, Scorer
 from ratiorec.training.experiment import fit
 
@@ -31,42 +32,48 @@ class HeldOutItems:
     held: Interactions
     table: Attributes  # of the items of `train`
     cold: IdTable  # of the items of `held`
+    n_untold: int = 0  # items that could not be held out
 
     @classmethod
     def drawn(
         cls, data: Interactions, table: Attributes, *, share: float, rng: np.random.Generator
     ) -> HeldOutItems:
-        """A random share of the items that have pairs, held out with all of them.
+        """A random share of the items that have pairs and content, held out with all of them.
+
+        Content is a title or an attribute: without either no model could place an item.
 
         Raises:
-            ConfigError: The share leaves no item on either side, or there are no attributes.
+            ConfigError: The share leaves no item on either side, or nothing is known of any.
         """
         require_range("--cold-items", share, above=0, below=1, what="no such share of the items")
-        if not table:
+        is_told = are_told(IdTable(data.items.ids, data.items.names, table))
+        if not is_told.any():
             raise ConfigError(
                 "nothing is known of the items",
                 where="--cold-items",
-                found="a model without attributes of its items",
+                found="a model without titles and attributes of its items",
                 wanted="a table of items: their content tells what is cold",
             )
-        has_pairs = np.flatnonzero(data.item_degrees)
-        n_held = round(share * len(has_pairs))
-        if not 0 < n_held < len(has_pairs) - 1:
+        has_pairs = data.item_degrees > 0
+        drawable = np.flatnonzero(has_pairs & is_told)
+        n_held = round(share * len(drawable))
+        if not 0 < n_held < len(drawable) - 1:
             raise ConfigError(
                 "too few items are left on one side",
                 where="--cold-items",
-                found=f"{n_held:,} of {len(has_pairs):,} items held out",
+                found=f"{n_held:,} of {len(drawable):,} items held out",
                 wanted="a share that holds out one at least and leaves two",
             )
         is_held = np.zeros(data.n_items, bool)
-        is_held[rng.choice(has_pairs, n_held, replace=False)] = True
+        is_held[rng.choice(drawable, n_held, replace=False)] = True
         sides = [np.flatnonzero(is_held == side) for side in (False, True)]
         train, held = (
             data.aligned_to(data.users, _some(data.items, side), on_unknown="skip")
             for side in sides
         )
         cold = IdTable(held.items.ids, held.items.names, table.take(sides[1]))
-        return cls(train, held, table.take(sides[0]), cold)
+        n_untold = int((has_pairs & ~is_told).sum())
+        return cls(train, held, table.take(sides[0]), cold, n_untold)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,8 +117,8 @@ def evaluate_cold_items(
 
     Args:
         data: Pairs.
-        table: Attributes, one row for each item of `data`.
-        share: How many of the items are held out, with all their pairs.
+        table: Attributes, one row for each item of `data`, whose names are content as well.
+        share: How many of the items of which something is known are held out, with all their pairs.
         ks: The lengths of lists, of held-out items alone.
         seed: Of what is held out, of the fit and of the intervals.
         **how: How to train: arguments of `fit`, such as preset, settings, device, options.
@@ -142,7 +149,12 @@ def evaluate_cold_items(
     reports = {
         name: evaluate(scorer, None, judged, ks=ks, seed=seed) for name, scorer in scorers.items()
     }
-    told = {"held_out": len(drawn.cold), "trained": n_known, "pairs": judged.n_pairs}
+    told = {
+        "held_out": len(drawn.cold),
+        "trained": n_known,
+        "untold": drawn.n_untold,
+        "pairs": judged.n_pairs,
+    }
     return ColdItemsReport(reports, model, {**told, "share": share, "seed": seed})
 
 

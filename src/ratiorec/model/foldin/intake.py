@@ -238,18 +238,25 @@ def joined(known: Vocabulary, added: Vocabulary) -> tuple[Vocabulary, Indices]:
     is_new = found < 0
     found[is_new] = len(known) + np.arange(is_new.sum())
     ids = added.ids[is_new]
-    if known.ids.dtype == np.int64 and ids.dtype != np.int64 and len(ids):
-        raise DataError(
-            f"{known.kind} ids are of two kinds",
-            where=f"new {known.kind} ids",
-            found=repr(ids[0]),
-            wanted="whole numbers, as in the model",
-        )
+    require_one_kind(known, ids, where=f"new {known.kind} ids")
     if not len(ids):
         return known, found
     both = np.concatenate([known.ids, ids.astype(str) if known.ids.dtype == object else ids])
     names = None if known.names is None else _names(known, added, is_new)
     return Vocabulary(both.astype(known.ids.dtype), known.kind, names), found
+
+
+def require_one_kind(known: Vocabulary, new: NDArray[Any], *, where: str) -> None:
+    """Refuse new ids that are text where the known ones are whole numbers."""
+    if known.ids.dtype != np.int64 or new.dtype == np.int64 or not len(new):
+        return
+    odd = next((one for one in new.tolist() if isinstance(known.native(one), str)), new[0])
+    raise DataError(
+        f"{known.kind} ids are of two kinds",
+        where=where,
+        found=repr(odd),
+        wanted="whole numbers, as in the model",
+    )
 
 
 def _names(known: Vocabulary, added: Vocabulary, is_new: NDArray[np.bool_]) -> NDArray[Any]:

@@ -59,7 +59,7 @@ class WeightedRidge:
     """min over e of Σ_{i ∈ I_u} (b s² − 2g s) + c Σ_{i ∈ I} s² + λ‖e‖², s = eᵀe_i (theory: F2).
 
     c, b and g are `everywhere`, `labelled` and `gain`. `dropout` is the share of the vector's
-    entries that training dropped.
+    entries that training dropped. I is without the last `n_cold` items.
     """
 
     items: FloatMatrix
@@ -68,6 +68,7 @@ class WeightedRidge:
     gain: float
     penalty: float
     dropout: float = 0.0
+    n_cold: int = 0
 
     def __call__(self, histories: Pairs) -> FloatMatrix:
         """One vector for each history [n, d]; that of an empty one is 0."""
@@ -77,10 +78,12 @@ class WeightedRidge:
             vectors[rows] = self._solve(histories, rows)
         return vectors
 
-    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> WeightedRidge:
+    def with_items(
+        self, items: FloatMatrix, degrees: NDArray[np.int64], *, n_cold: int = 0
+    ) -> WeightedRidge:
         """The same problem where there are more items."""
         del degrees
-        return replace(self, items=items)
+        return replace(self, items=items, n_cold=n_cold)
 
     def _solve(self, histories: Pairs, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         places, items = pairs_of(histories, rows)
@@ -99,7 +102,7 @@ class WeightedRidge:
 
     @cached_property
     def _everywhere(self) -> NDArray[np.float64]:
-        table = self.items.astype(np.float64)
+        table = self.items[: len(self.items) - self.n_cold].astype(np.float64)
         gram: NDArray[np.float64] = self.everywhere * (table.T @ table)
         return gram
 
@@ -148,8 +151,11 @@ class LearnedStep:
             vectors[rows] = self.at(histories, rows)
         return vectors
 
-    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> LearnedStep:
+    def with_items(
+        self, items: FloatMatrix, degrees: NDArray[np.int64], *, n_cold: int = 0
+    ) -> LearnedStep:
         """The same map where there are more items; `degrees` are |U_i| of all."""
+        del n_cold  # nothing here is a sum over all items
         n_known = len(self.lengths)
         lengths = np.sqrt(np.maximum(degrees[n_known:], 1)).astype(np.float32)
         return replace(self, items=items, lengths=np.concatenate([self.lengths, lengths]))
@@ -173,9 +179,13 @@ class LearnedStep:
 
 @dataclass(frozen=True, eq=False)
 class CentredMean:
-    """e = 1/|I_u| Σ_{i ∈ I_u} e_i − 1/|I| Σ_{i ∈ I} e_i: the user's first gradient (theory: F9)."""
+    """e = 1/|I_u| Σ_{i ∈ I_u} e_i − 1/|I| Σ_{i ∈ I} e_i: the user's first gradient (theory: F9).
+
+    I is without the last `n_cold` items.
+    """
 
     items: FloatMatrix
+    n_cold: int = 0
 
     def __call__(self, histories: Pairs) -> FloatMatrix:
         """One vector for each history [n, d]; that of an empty one is 0."""
@@ -188,14 +198,17 @@ class CentredMean:
         vectors[n_pairs == 0] = 0
         return vectors
 
-    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> CentredMean:
+    def with_items(
+        self, items: FloatMatrix, degrees: NDArray[np.int64], *, n_cold: int = 0
+    ) -> CentredMean:
         """The same where there are more items."""
         del degrees
-        return replace(self, items=items)
+        return replace(self, items=items, n_cold=n_cold)
 
     @cached_property
     def _mean(self) -> NDArray[np.float64]:
-        mean: NDArray[np.float64] = self.items.mean(0, dtype=np.float64)
+        known = self.items[: len(self.items) - self.n_cold]
+        mean: NDArray[np.float64] = known.mean(0, dtype=np.float64)
         return mean
 
 
@@ -248,7 +261,9 @@ class AsScored:
             last[:, 0] = self.popularity_term * np.log1p(np.diff(histories.indptr))
         return np.hstack([vectors, last])
 
-    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> AsScored:
+    def with_items(
+        self, items: FloatMatrix, degrees: NDArray[np.int64], *, n_cold: int = 0
+    ) -> AsScored:
         """The same where there are more items; `degrees` are |U_i| of all."""
         trained = items[:, : self.rule.items.shape[1]]
-        return replace(self, rule=self.rule.with_items(trained, degrees))
+        return replace(self, rule=self.rule.with_items(trained, degrees, n_cold=n_cold))

@@ -259,7 +259,8 @@ class UserProblem:
     over `candidates`, the matrix of a Newton step over the fewer of `preconditioner_sample`, which
     decides how fast the minimum is found and not where it is. `item_weights` are c_i. `ridge` is ρ
     and `usual_length` n̄: ρ_u = ρ max(1, n̄/|I_u⁺|), or ρ for all where there is none (theory: F5).
-    A user is done when a step is shorter than `tolerance` of the vector.
+    A user is done when a step is shorter than `tolerance` of the vector. The last `n_cold` items
+    are no part of the problem.
     """
 
     family: LossFamily
@@ -271,6 +272,7 @@ class UserProblem:
     usual_length: float | None = None
     free: bool = False
     tolerance: float = 0.1
+    n_cold: int = 0
 
     def as_trained(self, users: FloatMatrix, pairs: Pairs, *, least: float) -> UserProblem:
         """The same with a ridge that trained users tell, and never less than `least` (theory: F5).
@@ -322,16 +324,20 @@ class UserProblem:
             vectors[rows] = self._minimise(vectors[rows], histories, rows)
         return vectors
 
-    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> UserProblem:
-        """The same problem where there are more items, all of them candidates."""
-        n = len(self.item_weights)
-        more = np.full(len(items) - n, self.item_weights.mean())
+    def with_items(
+        self, items: FloatMatrix, degrees: NDArray[np.int64], *, n_cold: int = 0
+    ) -> UserProblem:
+        """The same problem where there are more items, all but the cold ones candidates."""
+        new = items[len(self.item_weights) : len(items) - n_cold]
+        weights = np.full(len(new), self.item_weights.mean())
         return replace(
             self,
             start=self.start.with_items(items, degrees),
-            item_weights=np.concatenate([self.item_weights, more]),
-            candidates=self.candidates.and_all(items[n:], more),
-            preconditioner_sample=self.preconditioner_sample.and_all(items[n:], more),
+            # without an unlabelled share, since none of theirs is summed
+            item_weights=np.concatenate([self.item_weights, weights, np.zeros(n_cold)]),
+            candidates=self.candidates.and_all(new, weights),
+            preconditioner_sample=self.preconditioner_sample.and_all(new, weights),
+            n_cold=n_cold,
         )
 
     def gradient(self, vectors: Vectors, histories: Pairs, rows: NDArray[np.int64]) -> Vectors:
@@ -394,7 +400,7 @@ class UserProblem:
 
     def _of_positives(self, vectors: Vectors, own: _Own) -> ScoreGradient:
         scores = np.einsum("pd,pd->p", vectors[own.rows], own.vectors)
-        prior = own.n_positives / len(self.start.items)
+        prior = own.n_positives / (len(self.start.items) - self.n_cold)
         return self.family.positive(scores, own.weights, own.rows, prior)
 
     def _curvature(self, vectors: Vectors, own: _Own) -> Vectors:

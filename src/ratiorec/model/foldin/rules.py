@@ -63,8 +63,14 @@ class Rule(Protocol):
     def __call__(self, histories: Pairs) -> FloatMatrix:
         """One vector for each history [n, d]."""
 
-    def with_items(self, items: FloatMatrix, degrees: NDArray[np.int64]) -> Rule:
-        """The same where there are more items, the known ones first; `degrees` are |U_i|."""
+    def with_items(
+        self, items: FloatMatrix, degrees: NDArray[np.int64], *, n_cold: int = 0
+    ) -> Rule:
+        """The same where there are more items, the known ones first; `degrees` are |U_i|.
+
+        The last `n_cold` are there by their content alone: a history may hold them, and one that
+        does not is nothing to them.
+        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,11 +88,14 @@ def rule_for(
     settings: Mapping[str, Any],
     pairs: Pairs,
     ridge: Mapping[str, Any] | None = None,
+    *,
+    n_cold: int = 0,
 ) -> AnyRule:
     """What turns histories into vectors of users; None for a model whose users are not vectors.
 
     `settings` are those of training. So are `pairs`, or the `ridge` is given that a rule for the
-    pairs of training had: users folded in since would tell a smaller one (theory: F5).
+    pairs of training had: users folded in since would tell a smaller one (theory: F5). The last
+    `n_cold` items are there by their content alone, and no part of the problem.
 
     Raises:
         ModelError: The settings lack what the problem is made of.
@@ -97,8 +106,9 @@ def rule_for(
         return _rules_of_members(scorer, settings, pairs, ridge or {})
     if not isinstance(scorer, InnerProduct):
         return None
+    known = InnerProduct(scorer.users, scorer.items[: scorer.n_items - n_cold])
     try:
-        return _rule_by_settings(scorer, training_settings(settings), pairs, ridge)
+        rule = _rule_by_settings(known, training_settings(settings), pairs, ridge)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
             "the model does not say how it was trained, so nobody can be folded in",
@@ -106,6 +116,10 @@ def rule_for(
             found=f"{type(error).__name__}: {error}",
             wanted="all settings, as a fit stores them",
         ) from error
+    if not n_cold:
+        return rule
+    degrees = np.bincount(pairs.indices, minlength=scorer.n_items)
+    return rule.with_items(scorer.items, degrees, n_cold=n_cold)
 
 
 def _rules_of_members(
