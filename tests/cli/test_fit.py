@@ -112,7 +112,7 @@ def test_the_choice_says_why_timestamps_of_days_are_not_used(
     rows = [f"{user},{item},2024-01-0{1 + user % 9}" for user in range(30) for item in range(9)]
     (tmp_path / "days.csv").write_text("\n".join(["user,item,timestamp", *rows]) + "\n")
     fit = ("fit", "days.csv", "-o", "model", "--max-seconds", 2)
-    note = "for 100.0% of the users the timestamps do not tell"
+    note = "for 100.0% of the users no pair is earlier"
     assert f"note: {note}" in cli(*fit).err
     assert note not in cli(*fit, "--validation-by", "random").err
     assert f"warning: {note}" in cli(*fit, "--validation-by", "last").err

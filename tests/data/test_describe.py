@@ -229,23 +229,24 @@ def test_what_cannot_be_told_and_what_need_not_be_is_said(
     json.dumps(describe(data).to_json(), allow_nan=False)
 
 
-def of_days(n_days: int) -> Interactions:
-    """Ten items for each of forty users, spread over so many days."""
+def of_days(n_days: int, n_days_each: int) -> Interactions:
+    """Ten items for each of forty users, each over some of so many days."""
     pairs = [(user, item) for user in range(40) for item in range(10)]
     users, items = zip(*pairs, strict=True)
-    days = [item % n_days for item in items]
+    days = [(user + item % n_days_each) % n_days for user, item in pairs]
     return Interactions.from_pairs(users, items, timestamps=days)
 
 
-def test_timestamps_count_as_time_where_they_tell_the_last_pairs() -> None:
-    assert order_evidence(of_days(10)).sentence == "the pairs have timestamps"
-    few = order_evidence(of_days(2))
-    assert not few.is_informative
-    assert few.sentence.startswith("for 100.0% of the users the timestamps do not tell")
-    assert order_evidence(of_days(1)).sentence == "all pairs have the same timestamp"
+def test_timestamps_count_as_time_where_users_have_more_than_one() -> None:
+    for n_days_each in (2, 10):
+        assert order_evidence(of_days(20, n_days_each)).sentence == "the pairs have timestamps"
+    one = order_evidence(of_days(20, 1))
+    assert not one.is_informative
+    assert one.sentence.startswith("for 100.0% of the users no pair is earlier")
+    assert order_evidence(of_days(1, 1)).sentence == "all pairs have the same timestamp"
 
 
 def test_the_note_says_why_timestamps_are_not_used() -> None:
-    assert order_note(of_days(10)) is None
-    assert order_note(replace(of_days(2), timestamps=None)) is None
-    assert str(order_note(of_days(2))).endswith("; validation pairs are drawn at random")
+    assert order_note(of_days(20, 2)) is None
+    assert order_note(replace(of_days(20, 1), timestamps=None)) is None
+    assert str(order_note(of_days(20, 1))).endswith("; validation pairs are drawn at random")

@@ -179,10 +179,10 @@ def test_of_pairs_at_one_time_the_order_says_which_is_the_last() -> None:
     assert held_out_items(LeaveLast(1)(data), 0) == [8]
 
 
-def test_ties_at_the_cut_are_counted_of_users_who_lose_pairs() -> None:
+def test_users_without_earlier_pairs_are_counted_of_those_who_lose_some() -> None:
     data = timed([(0, 0, 1), (0, 1, 2), (0, 2, 2), (1, 0, 1), (1, 1, 2), (2, 0, 1), (2, 1, 1)])
-    assert LeaveLast(1).share_of_ties(data) == 2 / 3  # not for user 1
-    assert LeaveLast(2).share_of_ties(data) == 0  # of user 0 alone
+    assert LeaveLast(1).share_without_earlier(data) == 1 / 3  # of user 2
+    assert LeaveLast(2).share_without_earlier(data) == 0  # of user 0 alone
 
 
 def test_ties_take_no_draw_from_what_follows() -> None:

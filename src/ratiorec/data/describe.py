@@ -14,7 +14,7 @@ from ratiorec.data.split import LeaveLast
 _EARLY_UNIX_TIME = 10**8  # March 1973, in seconds
 _ENOUGH_PAIRS = 1_000_000  # for a verdict on their order
 _FEWEST_COMPARED = 30  # neighbours; all of them agree by chance once in 2^30 cases
-_MOST_TIES = 0.5  # of the users; with more of them the last pairs are mostly chance
+_MOST_WITHOUT = 0.5  # of the users; with more of them the last pairs are mostly chance
 _SORTED = 0.99  # of the neighbours agree
 _SURE = 4.0  # standard errors
 
@@ -126,7 +126,7 @@ def order_evidence(data: Interactions) -> OrderEvidence:
     if data.timestamps is not None:
         if data.timestamps.min() == data.timestamps.max():
             return OrderEvidence(False, "all pairs have the same timestamp")
-        return _evidence_of_times(last_tenth.share_of_ties(sample))
+        return _evidence_of_times(last_tenth.share_without_earlier(sample))
     split = last_tenth(sample)
     drift = popularity_drift(split.train, split.held_out, data.item_degrees)
     agreement, n_compared = neighbour_agreement(sample)
@@ -148,13 +148,13 @@ def order_evidence(data: Interactions) -> OrderEvidence:
     return OrderEvidence(False, f"{verdict}: {figures}", drift, agreement, z, n_compared)
 
 
-def _evidence_of_times(share_of_ties: float) -> OrderEvidence:
-    """Timestamps of days or orders may not tell the last pairs of a user from the others."""
-    if share_of_ties <= _MOST_TIES:
+def _evidence_of_times(share: float) -> OrderEvidence:
+    """Timestamps tell nothing of users who have one day, or one order."""
+    if share <= _MOST_WITHOUT:
         return OrderEvidence(True, "the pairs have timestamps")
     sentence = (
-        f"for {share_of_ties:.1%} of the users the timestamps do not tell the last tenth of their "
-        "pairs from the others, as of a day or an order"
+        f"for {share:.1%} of the users no pair is earlier than the last tenth of theirs, as where "
+        "somebody has one day or one order"
     )
     return OrderEvidence(False, sentence)
 

@@ -108,13 +108,13 @@ class LeaveLast:
         order = np.lexsort((ties, data.moments, data.pair_users))
         return _parts(data, _last_of_each_user(data, order, self._quota(data)))
 
-    def share_of_ties(self, data: Interactions) -> float:
-        """The share of the users who lose pairs of which one that they keep has the same time."""
+    def share_without_earlier(self, data: Interactions) -> float:
+        """The share of the users who lose pairs than which none that they keep is earlier."""
         assert data.moments is not None
         quota = self._quota(data)
-        first = (data.indptr[1:] - quota)[quota > 0]
+        starts, firsts = data.indptr[:-1][quota > 0], (data.indptr[1:] - quota)[quota > 0]
         times = data.moments[data.by_moment()]
-        return float((times[first] == times[first - 1]).mean()) if len(first) else 0.0
+        return float((times[starts] == times[firsts]).mean()) if len(firsts) else 0.0
 
     def _quota(self, data: Interactions) -> NDArray[np.int64]:
         if self.fraction is not None:
