@@ -122,6 +122,11 @@ def test_a_loss_that_learns_nothing_is_no_evidence(files: CellFiles) -> None:
     assert found.outcome == v.OPEN
     assert "(a) ranks below popularity" in found.figure
     assert found.own == "+7.7 %"  # .1327 and .1232 in Table 3
+    paper = replace(PLAN, protocol="paper")  # which has no popularity of its own
+    keep(files, variant_cells(paper, EQUAL_WEIGHTS, "gowalla"), test=metrics(0.02))
+    keep(files, paper.cells("dre", "gowalla"), test=metrics(0.12))
+    (found,) = v.judged(Findings(paper, files), CLAIM["dre-pu"]).checks
+    assert found.outcome == v.OPEN
 
 
 def test_runs_of_the_other_protocol_stand_in_where_there_are_none(files: CellFiles) -> None:

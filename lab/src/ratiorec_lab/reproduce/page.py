@@ -144,7 +144,8 @@ class Evidence(NamedTuple):
 
     def links(self, claim: Claim) -> list[Link]:
         """Where the runs of a claim are shown, as far as that is there."""
-        return [link for name in (claim.exhibit, *claim.also) for link in self._links(name)]
+        names = (claim.exhibit, *claim.also)
+        return list(dict.fromkeys(link for name in names for link in self._links(name)))
 
     def _links(self, name: str) -> Iterator[Link]:
         own = name.removeprefix("paper:")

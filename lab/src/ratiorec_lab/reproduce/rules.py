@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from ratiorec_lab.reproduce import more_runs
-from ratiorec_lab.reproduce.cells import BOUND, L2, PAPER, Cell, setting_in
+from ratiorec_lab.reproduce.cells import BOUND, L2, PAPER, VALIDATED, Cell, setting_in
 from ratiorec_lab.reproduce.figures import FINISHED, SAME, TENTH, FigStaticAdaptive
 from ratiorec_lab.reproduce.more_runs import Variant, official_lightgcn, variant_cells
 from ratiorec_lab.reproduce.plan import Findings
@@ -203,7 +203,9 @@ def trained(rule: Rule, source: Source) -> Rule:
     def check(findings: Findings, dataset: str) -> Check | None:
         found = rule(findings, dataset)
         values = _tested(findings, source, dataset)
-        bar = _tested(findings, preset("popularity"), dataset)
+        # counting users chooses nothing, so it is the same under every protocol
+        counted = _under(findings, VALIDATED)
+        bar = _tested(counted, preset("popularity"), dataset)
         if found is None or not values or not bar or statistics.fmean(values) >= max(bar):
             return found
         told = f"{found.figure}, where (a) ranks below popularity and has learnt nothing"
@@ -219,14 +221,14 @@ def or_by_the_paper(rule: Rule) -> Rule:
         found = rule(findings, dataset)
         if found is not None or findings.plan.is_quick:
             return found
-        found = rule(_of_the_paper(findings), dataset)
+        found = rule(_under(findings, PAPER), dataset)
         return found and found._replace(figure=f"{found.figure} (protocol paper)")
 
     return check
 
 
-def _of_the_paper(findings: Findings) -> Findings:
-    return replace(findings, plan=replace(findings.plan, protocol=PAPER))
+def _under(findings: Findings, protocol: str) -> Findings:
+    return replace(findings, plan=replace(findings.plan, protocol=protocol))
 
 
 def gains_most_on_amazon(one: Source, other: Source) -> Rule:
@@ -539,7 +541,7 @@ def enough_in_the_papers_steps(findings: Findings, dataset: str) -> Check | None
     Those are runs of the protocol `paper`, which chooses nothing.
     """
     if not findings.plan.is_quick:
-        findings = _of_the_paper(findings)
+        findings = _under(findings, PAPER)
     exact = variant(more_runs.EXACT)
     is_run = bool(_tested(findings, exact, dataset))
     return as_published(exact if is_run else preset("dregn-cf"))(findings, dataset)
