@@ -91,15 +91,18 @@ class FitProgress:
         self._max_seconds = max_seconds
         self._state = "no step taken yet"
         self._ended = threading.Event()
+        self._speaker = threading.Thread(target=self._break_silence, daemon=True)
 
     def __enter__(self) -> FitProgress:
         self._bar.start()
         if self._plain:
-            threading.Thread(target=self._break_silence, daemon=True).start()
+            self._speaker.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
+        if self._plain:
+            self._speaker.join()  # what has ended says no more
         self._bar.stop()
 
     def _budget_left(self) -> float:
